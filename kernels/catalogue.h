@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+
+#include "implementation.h"
+
+namespace flashbench {
+
+std::unique_ptr<Implementation> make_naive();
+std::unique_ptr<Implementation> make_fused_mma();
+std::unique_ptr<Implementation> make_fused_simt();
+
+/// Every CUDA implementation, the preferred one of a kind first.
+Catalogue cuda_catalogue();
+
+}  // namespace flashbench

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "implementation.h"
+#include "oracle.h"
+#include "problem.h"
+
+namespace flashbench {
+
+enum class Verdict : std::uint8_t { exact, not_exact, not_checked };
+std::string_view to_string(Verdict verdict);
+
+/// The element with the largest |error| / bound.
+struct WorstElement {
+  RowId row;
+  std::int64_t column = 0;
+  double got = 0;  ///< may be NaN or infinite
+  double want = 0;
+  double bound = 0;
+};
+
+/// The judgement of one output.
+struct Exactness {
+  Verdict verdict = Verdict::not_checked;
+  std::optional<std::string> reason;  ///< one clause, where the verdict is not `exact`
+  double bound_ratio = 0;             ///< max |error| / bound; infinite where an element is not finite
+  std::optional<double> row_noise;    ///< generic generated data only
+  std::optional<double> row_noise_limit;
+  double max_abs = 0;
+  double rel_frobenius = 0;
+  double max_ulp = 0;  ///< of the output dtype
+  WorstElement worst;
+  std::int64_t rows_checked = 0;
+  std::int64_t rows_total = 0;
+  std::optional<bool> deterministic;  ///< two launches agree bit for bit
+  std::optional<std::string> compared_with;  ///< the implementation that the whole output was compared with
+};
+
+/// Judges the rows of `truth`. `got`: [rows, head_dim] elements of the output, in the order of truth.rows.
+/// `generic`: the inputs are drawn from a distribution on which rounding errors are independent.
+Exactness judge(const Problem& problem, const Arithmetic& arithmetic, const OracleRows& truth,
+                std::span<const double> got, bool generic);
+
+/// All rows where the oracle's operations stay under `budget`, else at least 256 spread over batches, heads,
+/// both ends, tile edges +-1 and random places; sorted, without duplicates.
+std::vector<RowId> select_rows(const Problem& problem, double budget, std::uint64_t seed);
+
+}  // namespace flashbench
