@@ -1,0 +1,17 @@
+#include "cell.h"
+
+namespace flashbench {
+
+std::string_view to_string(Status status) {
+  switch (status) {
+    case Status::ok: return "ok";
+    case Status::unsupported: return "unsupported";
+    case Status::out_of_memory: return "out_of_memory";
+    case Status::wrong: return "wrong";
+    case Status::failed: return "failed";
+    case Status::not_run: return "not_run";
+  }
+  return "?";
+}
+
+}  // namespace flashbench
