@@ -14,8 +14,8 @@ namespace flashbench {
 /// What to run: every problem x every implementation, problem by problem.
 struct SweepRequest {
   std::vector<Problem> problems;
-  /// Catalogue names, or "naive" / "fused" (the first of that kind that supports the problem on this device),
-  /// or "all". Names are checked by resolve_implementations().
+  /// Catalogue names, or "naive" / "fused" (the first of that kind that supports the problem on
+  /// this device), or "all". Checked by check_implementation_names() (admission.h).
   std::vector<std::string> implementations;
   Settings settings;
 };
@@ -26,23 +26,21 @@ class SweepObserver {
   virtual ~SweepObserver() = default;
   virtual void begin(const Run& /*run*/, std::size_t /*total_cells*/) {}
   /// `index` counts cells from 0. The cells of one problem are prepared and timed together.
-  virtual void started(const Problem& /*problem*/, std::string_view /*implementation*/, std::size_t /*index*/,
-                       std::size_t /*total_cells*/) {}
+  virtual void started(const Problem& /*problem*/, std::string_view /*implementation*/,
+                       std::size_t /*index*/, std::size_t /*total_cells*/) {}
   /// run.cells.back() has just been finished.
   virtual void finished(const Run& /*run*/, std::size_t /*total_cells*/) {}
   virtual void end(const Run& /*run*/) {}
 };
 
-/// Throws UsageError naming the unknown implementation and what is accepted.
-void check_implementation_names(const std::vector<std::string>& names, const Catalogue& catalogue);
-
-/// Runs the cells. One cell's failure becomes its status; only a lost device makes the rest `not_run`.
-/// Stops after the cell in hand once `stop` is set (run.interrupted).
-/// `run` comes in with command, started_utc, device and settings filled, and grows its cells.
+/// Runs the cells. One cell's failure becomes its status; only a lost device makes the rest
+/// `not_run`. Stops after the cell in hand once `stop` is set (run.interrupted). `run` comes in
+/// with command, started_utc, device and settings filled, and grows its cells.
 void sweep(Backend& backend, const SweepRequest& request, Run& run, SweepObserver& observer,
            const std::atomic<bool>& stop);
 
-/// 0: every cell ok, unsupported or predicted out_of_memory; 1: a wrong result; 3: a failed cell; 130: interrupted.
+/// 0: every cell ok, unsupported or predicted out_of_memory; 1: a wrong result; 3: a failed cell;
+/// 130: interrupted.
 int exit_code(const Run& run);
 
 }  // namespace flashbench
