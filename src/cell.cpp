@@ -14,4 +14,8 @@ std::string_view to_string(Status status) {
   return "?";
 }
 
+std::string_view to_string(Load load) {
+  return load == Load::burst ? "burst" : "sustained";
+}
+
 }  // namespace flashbench

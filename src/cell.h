@@ -17,6 +17,12 @@ namespace flashbench {
 enum class Status : std::uint8_t { ok, unsupported, out_of_memory, wrong, failed, not_run };
 std::string_view to_string(Status status);
 
+/// The power window that a time belongs to. burst: short samples with rests between them, at full
+/// clock. sustained: each implementation held for a while first, so that the card has found the
+/// clock its power limit allows. Never mixed in one comparison.
+enum class Load : std::uint8_t { burst, sustained };
+std::string_view to_string(Load load);
+
 /// Seconds of device time for one execution of the whole plan.
 struct TimeStats {
   double median_s = 0;
@@ -25,7 +31,7 @@ struct TimeStats {
   double ci_low_s = 0;  ///< 95 % confidence interval of the median
   double ci_high_s = 0;
   std::vector<double> samples_s;
-  std::string stopped_by;  ///< precision | samples | time_limit | interrupted
+  std::string stopped_by;             ///< precision | samples | time_limit | interrupted
   std::optional<double> sm_clock_hz;  ///< median of the clocks observed beside the samples
   double empty_launch_s = 0;          ///< the same measurement of a launch that does nothing
   bool too_short = false;             ///< not told from the empty launch
@@ -50,8 +56,8 @@ struct MemoryFigures {
   std::int64_t workspace_bytes = 0;  ///< of this implementation
   std::int64_t peak_bytes = 0;       ///< operands + workspace: what running it alone takes
   std::optional<std::int64_t> driver_peak_bytes;  ///< the driver's own count of the same
-  std::int64_t needed_bytes = 0;  ///< what the harness needs to run the cell
-  std::int64_t free_bytes = 0;    ///< what was free when it decided
+  std::int64_t needed_bytes = 0;                  ///< what the harness needs to run the cell
+  std::int64_t free_bytes = 0;                    ///< what was free when it decided
 };
 
 struct Ratio {

@@ -21,9 +21,9 @@ struct DeviceInfo {
   std::string name;
   std::string uuid;
   std::int64_t memory_bytes = 0;
-  std::int64_t l2_bytes = 0;  ///< last-level cache
-  int sm_count = 0;           ///< multiprocessors, or CPU threads used
-  int compute_capability = 0;  ///< 90 for sm_90; 0 on a CPU
+  std::int64_t l2_bytes = 0;                 ///< last-level cache
+  int sm_count = 0;                          ///< multiprocessors, or CPU threads used
+  int compute_capability = 0;                ///< 90 for sm_90; 0 on a CPU
   std::int64_t shared_memory_per_block = 0;  ///< opt-in maximum, bytes
   double max_clock_hz = 0;                   ///< maximum SM clock
   double memory_peak_bytes_per_s = 0;        ///< data-sheet rate: memory clock x bus width
@@ -42,8 +42,8 @@ struct Sample {
   std::optional<double> sm_clock_hz;  ///< observed just before the work
 };
 
-/// A device as the harness sees it: memory, one stream, a clock. Calls throw Error; after DeviceLost
-/// nothing more can be expected of it in this process.
+/// A device as the harness sees it: memory, one stream, a clock. Calls throw Error; after
+/// DeviceLost nothing more can be expected of it in this process.
 class Device {
  public:
   Device() = default;
@@ -72,6 +72,8 @@ class Device {
   virtual Sample time(const Enqueue& enqueue, CacheState cache) = 0;
   /// Evicts the last-level cache (enqueued on the stream).
   virtual void flush_cache() = 0;
+  /// Enqueues a launch that does nothing: timed like any work, it is what no work can be told from.
+  virtual void launch_nothing() {}
 
   /// cudaProfilerStart and cudaProfilerStop; nothing on the CPU.
   virtual void profiler_start() {}
