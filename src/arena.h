@@ -32,7 +32,8 @@ class Buffer {
 
  private:
   friend class Arena;
-  Buffer(Arena* arena, void* data, std::int64_t bytes) : arena_(arena), data_(data), bytes_(bytes) {}
+  Buffer(Arena* arena, void* data, std::int64_t bytes)
+      : arena_(arena), data_(data), bytes_(bytes) {}
 
   Arena* arena_ = nullptr;
   void* data_ = nullptr;

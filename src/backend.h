@@ -18,7 +18,8 @@ struct Backend {
 /// On the CPU (reference/backend.cpp).
 Backend make_cpu_backend();
 
-/// On the CUDA device that is current (kernels/backend.cpp); throws Error with the reason where there is none.
+/// On the CUDA device that is current (kernels/backend.cpp); throws Error with the reason where
+/// there is none.
 Backend make_cuda_backend();
 
 }  // namespace flashbench

@@ -6,7 +6,8 @@
 
 namespace flashbench {
 
-/// Anything flashbench reports to a person. The message is one line that can be acted on. Exit code 3.
+/// Anything flashbench reports to a person. The message is one line that can be acted on. Exit
+/// code 3.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

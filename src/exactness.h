@@ -29,8 +29,8 @@ struct WorstElement {
 struct Exactness {
   Verdict verdict = Verdict::not_checked;
   std::optional<std::string> reason;  ///< one clause, where the verdict is not `exact`
-  double bound_ratio = 0;             ///< max |error| / bound; infinite where an element is not finite
-  std::optional<double> row_noise;    ///< generic generated data only
+  double bound_ratio = 0;  ///< max |error| / bound; infinite where an element is not finite
+  std::optional<double> row_noise;  ///< generic generated data only
   std::optional<double> row_noise_limit;
   double max_abs = 0;
   double rel_frobenius = 0;
@@ -39,16 +39,18 @@ struct Exactness {
   std::int64_t rows_checked = 0;
   std::int64_t rows_total = 0;
   std::optional<bool> deterministic;  ///< two launches agree bit for bit
-  std::optional<std::string> compared_with;  ///< the implementation that the whole output was compared with
+  std::optional<std::string>
+      compared_with;  ///< the implementation that the whole output was compared with
 };
 
-/// Judges the rows of `truth`. `got`: [rows, head_dim] elements of the output, in the order of truth.rows.
-/// `generic`: the inputs are drawn from a distribution on which rounding errors are independent.
+/// Judges the rows of `truth`. `got`: [rows, head_dim] elements of the output, in the order of
+/// truth.rows. `generic`: the inputs are drawn from a distribution on which rounding errors are
+/// independent.
 Exactness judge(const Problem& problem, const Arithmetic& arithmetic, const OracleRows& truth,
                 std::span<const double> got, bool generic);
 
-/// All rows where the oracle's operations stay under `budget`, else at least 256 spread over batches, heads,
-/// both ends, tile edges +-1 and random places; sorted, without duplicates.
+/// All rows where the oracle's operations stay under `budget`, else at least 256 spread over
+/// batches, heads, both ends, tile edges +-1 and random places; sorted, without duplicates.
 std::vector<RowId> select_rows(const Problem& problem, double budget, std::uint64_t seed);
 
 }  // namespace flashbench

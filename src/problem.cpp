@@ -9,9 +9,13 @@
 
 namespace flashbench {
 
-std::string_view to_string(Mask mask) { return mask == Mask::none ? "none" : "causal"; }
+std::string_view to_string(Mask mask) {
+  return mask == Mask::none ? "none" : "causal";
+}
 
-double default_scale(std::int64_t head_dim) { return 1.0 / std::sqrt(static_cast<double>(head_dim)); }
+double default_scale(std::int64_t head_dim) {
+  return 1.0 / std::sqrt(static_cast<double>(head_dim));
+}
 
 std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
@@ -59,12 +63,17 @@ std::int64_t Problem::kv_elements() const {
 }
 
 std::int64_t Problem::operand_bytes() const {
-  return checked_multiply(checked_multiply(2, size_of(dtype)), checked_add(q_elements(), kv_elements()));
+  return checked_multiply(checked_multiply(2, size_of(dtype)),
+                          checked_add(q_elements(), kv_elements()));
 }
 
-std::int64_t Problem::score_elements() const { return checked_multiply(rows(), n_kv); }
+std::int64_t Problem::score_elements() const {
+  return checked_multiply(rows(), n_kv);
+}
 
-std::int64_t Problem::rows() const { return checked_multiply(checked_multiply(batch, heads), n_q); }
+std::int64_t Problem::rows() const {
+  return checked_multiply(checked_multiply(batch, heads), n_q);
+}
 
 std::int64_t Problem::visible_keys(std::int64_t row) const {
   if (mask == Mask::none) return n_kv;
@@ -83,18 +92,22 @@ std::int64_t Problem::visible_pairs() const {
                                           : checked_multiply(seeing, ends) / 2);
 }
 
-double Problem::flops() const { return 4.0 * static_cast<double>(head_dim) * exps(); }
+double Problem::flops() const {
+  return 4.0 * static_cast<double>(head_dim) * exps();
+}
 
 double Problem::exps() const {
-  return static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(visible_pairs());
+  return static_cast<double>(batch) * static_cast<double>(heads) *
+         static_cast<double>(visible_pairs());
 }
 
 std::string Problem::to_string() const {
   const std::string head_part =
       kv_heads == heads ? fmt::format("H{}", heads) : fmt::format("H{}/{}", heads, kv_heads);
-  const std::string n_part = n_q == n_kv ? fmt::format("N{}", n_q) : fmt::format("N{}x{}", n_q, n_kv);
-  return fmt::format("B{} {} {} d{} {}{}", batch, head_part, n_part, head_dim, flashbench::to_string(dtype),
-                     mask == Mask::causal ? " causal" : "");
+  const std::string n_part =
+      n_q == n_kv ? fmt::format("N{}", n_q) : fmt::format("N{}x{}", n_q, n_kv);
+  return fmt::format("B{} {} {} d{} {}{}", batch, head_part, n_part, head_dim,
+                     flashbench::to_string(dtype), mask == Mask::causal ? " causal" : "");
 }
 
 }  // namespace flashbench

@@ -14,9 +14,10 @@ enum class Mask : std::uint8_t { none, causal };
 
 std::string_view to_string(Mask mask);
 
-/// One attention problem: O = softmax(scale * Q K^T + mask) V, independently for each batch and query head.
-/// Shapes: Q and O [batch, n_q, heads, head_dim], K and V [batch, n_kv, kv_heads, head_dim].
-/// Query head h reads key/value head h / (heads / kv_heads): grouped-query attention (Ainslie et al. 2023).
+/// One attention problem: O = softmax(scale * Q K^T + mask) V, independently for each batch and
+/// query head. Shapes: Q and O [batch, n_q, heads, head_dim], K and V [batch, n_kv, kv_heads,
+/// head_dim]. Query head h reads key/value head h / (heads / kv_heads): grouped-query attention
+/// (Ainslie et al. 2023).
 struct Problem {
   std::int64_t batch = 1;
   std::int64_t heads = 1;
@@ -30,15 +31,15 @@ struct Problem {
 
   bool operator==(const Problem&) const = default;
 
-  /// Throws UsageError when a size is not positive, heads is not a multiple of kv_heads, the scale is not
-  /// finite and positive, or any count below does not fit 64 bits.
+  /// Throws UsageError when a size is not positive, heads is not a multiple of kv_heads, the scale
+  /// is not finite and positive, or any count below does not fit 64 bits.
   void validate() const;
 
-  std::int64_t q_elements() const;   ///< of Q, and of O
-  std::int64_t kv_elements() const;  ///< of K, and of V
-  std::int64_t operand_bytes() const;     ///< Q + K + V + O; also the compulsory HBM traffic
-  std::int64_t score_elements() const;    ///< batch * heads * n_q * n_kv
-  std::int64_t rows() const;              ///< batch * heads * n_q
+  std::int64_t q_elements() const;      ///< of Q, and of O
+  std::int64_t kv_elements() const;     ///< of K, and of V
+  std::int64_t operand_bytes() const;   ///< Q + K + V + O; also the compulsory HBM traffic
+  std::int64_t score_elements() const;  ///< batch * heads * n_q * n_kv
+  std::int64_t rows() const;            ///< batch * heads * n_q
 
   /// Keys that query `row` sees: a prefix of [0, n_kv).
   std::int64_t visible_keys(std::int64_t row) const;
@@ -49,7 +50,8 @@ struct Problem {
   /// Exponentials: batch * heads * visible_pairs().
   double exps() const;
 
-  /// "B1 H16 N16384 d128 bf16 causal" ("H16/4" with kv_heads 4, "N1024x4096" where n_q and n_kv differ).
+  /// "B1 H16 N16384 d128 bf16 causal" ("H16/4" with kv_heads 4, "N1024x4096" where n_q and n_kv
+  /// differ).
   std::string to_string() const;
 };
 
