@@ -35,6 +35,7 @@ struct TimeStats {
   std::optional<double> sm_clock_hz;  ///< median of the clocks observed beside the samples
   double empty_launch_s = 0;          ///< the same measurement of a launch that does nothing
   bool too_short = false;             ///< not told from the empty launch
+  bool throttled = false;             ///< that clock was well under the device's maximum
 };
 
 /// HBM bytes by the device's counters.
