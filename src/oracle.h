@@ -44,6 +44,9 @@ struct OracleRows {
   std::array<ScorePerturbation, 2> scores;
 };
 
+/// All sums of `rows` zero.
+OracleRows make_oracle_rows(const Problem& problem, std::span<const RowId> rows);
+
 /// What one look over a whole output finds. A group is ceil(64 / head_dim) consecutive rows of one
 /// head: rows of few elements are pooled so that a difference rests on at least 64 elements.
 struct OutputScan {
