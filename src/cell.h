@@ -86,8 +86,11 @@ struct Cell {
 
 struct Settings {
   CacheState cache = CacheState::cold;
+  Load load = Load::burst;
+  Distribution distribution = Distribution::normal;
   std::int64_t samples = 0;  ///< per cell at most; 0 for the default
-  double time_limit_s = 0;   ///< per cell
+  double time_limit_s = 1;   ///< of sampling, per cell
+  double precision = 0.005;  ///< relative half-width of the median's interval that ends sampling
   std::uint64_t seed = 0;
 };
 
