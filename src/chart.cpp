@@ -1,0 +1,320 @@
+#include "chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "units.h"
+
+namespace flashbench {
+namespace {
+
+constexpr int kRows = 14;
+
+/// Glyphs of one style. Markers tell series apart without colour.
+struct Glyphs {
+  std::array<std::string_view, 6> markers;
+  std::string_view unmet, limit, vertical, tick_left, horizontal, tick_down, corner;
+};
+
+constexpr Glyphs kUnicode{{"●", "○", "▲", "◆", "■", "□"}, "×", "┄", "│", "┤", "─", "┬", "└"};
+constexpr Glyphs kAscii{{"*", "o", "+", "#", "@", "%"}, "x", "-", "|", "+", "-", "+", "+"};
+constexpr std::array<Ink, 6> kInks{Ink::red,     Ink::green,  Ink::cyan,
+                                   Ink::magenta, Ink::yellow, Ink::blue};
+
+/// Maps [low, high] on a logarithmic scale to [0, 1].
+struct LogScale {
+  double low = 1;
+  double high = 10;
+  double operator()(double value) const {
+    return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
+  }
+};
+
+bool drawable(const ChartPoint& point) {
+  return point.x > 0 && point.y > 0 && std::isfinite(point.x) && std::isfinite(point.y);
+}
+
+std::vector<ChartPoint> drawable(const std::vector<ChartPoint>& points) {
+  std::vector<ChartPoint> kept;
+  for (const ChartPoint& point : points) {
+    if (drawable(point)) kept.push_back(point);
+  }
+  return kept;
+}
+
+/// Powers of the unit's base (2 or 10), at most six, within [low, high]; where fewer than two fall
+/// there, the range is widened to the next ones.
+std::vector<double> y_ticks(double& low, double& high, ChartUnit unit) {
+  constexpr int kMost = 6;
+  constexpr double kSlack = 1e-9;
+  const double base = unit == ChartUnit::bytes ? 2 : 10;
+  const double from = std::log(low) / std::log(base);
+  const double to = std::log(high) / std::log(base);
+  int step = 0;
+  int first = 0;
+  int last = 0;
+  for (const int candidate : {1, 2, 5, 10, 20, 100, 400}) {
+    step = candidate;
+    first = static_cast<int>(std::ceil(from / step - kSlack));
+    last = static_cast<int>(std::floor(to / step + kSlack));
+    if (last - first < kMost) break;
+  }
+  if (last - first < 1) {
+    first = static_cast<int>(std::floor(from / step + kSlack));
+    last = std::max(first + 1, static_cast<int>(std::ceil(to / step - kSlack)));
+    low = std::min(low, std::pow(base, first * step));
+    high = std::max(high, std::pow(base, last * step));
+  }
+  std::vector<double> ticks;
+  for (int tick = first; tick <= last; ++tick) ticks.push_back(std::pow(base, tick * step));
+  return ticks;
+}
+
+std::string tick_label(double value, ChartUnit unit) {
+  if (unit == ChartUnit::bytes) {
+    // Whole powers of two: "32 MiB", not "32.0 MiB".
+    constexpr std::array<std::string_view, 7> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    std::size_t step = 0;
+    for (; value >= 1024 && step + 1 < kUnits.size(); ++step) value /= 1024;
+    return fmt::format("{:.0f} {}", value, kUnits.at(step));
+  }
+  constexpr std::array<std::pair<double, std::string_view>, 4> kUnits{
+      {{1.0, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
+  for (const auto& [size, name] : kUnits) {
+    if (value >= size * 0.999) return fmt::format("{:.0f} {}", value / size, name);
+  }
+  return fmt::format("{:g} s", value);
+}
+
+/// A grid of terminal cells, drawn on in dots: 2 x 4 a cell in braille, 1 x 1 in ASCII.
+class Canvas {
+ public:
+  Canvas(int columns, int rows, const Style& style)
+      : columns_(columns),
+        rows_(rows),
+        style_(&style),
+        across_(style.braille ? 2 : 1),
+        down_(style.braille ? 4 : 1),
+        cells_(static_cast<std::size_t>(columns) * static_cast<std::size_t>(rows)) {}
+
+  void line(double x0, double y0, double x1, double y1, Ink ink) {
+    const double length =
+        std::max(std::abs(x1 - x0) * columns_ * across_, std::abs(y1 - y0) * rows_ * down_);
+    const int steps = std::max(1, static_cast<int>(std::ceil(length)));
+    for (int step = 0; step <= steps; ++step) {
+      const double t = static_cast<double>(step) / steps;
+      dot(x0 + t * (x1 - x0), y0 + t * (y1 - y0), ink);
+    }
+  }
+  void mark(double x, double y, std::string_view glyph, Ink ink) {
+    Cell& cell = at(column(x), row(y));
+    cell.glyph = glyph;
+    cell.ink = ink;
+  }
+  /// Fills the empty cells of a row.
+  void rule(double y, std::string_view glyph) {
+    for (int c = 0; c < columns_; ++c) {
+      Cell& cell = at(c, row(y));
+      if (cell.glyph.empty() && cell.dots == 0) {
+        cell.glyph = glyph;
+        cell.ink = Ink::dim;
+      }
+    }
+  }
+  std::string text(int row_index) {
+    std::string out;
+    for (int c = 0; c < columns_; ++c) {
+      const Cell& cell = at(c, row_index);
+      out += paint(glyph_of(cell), cell.ink, *style_);
+    }
+    while (!out.empty() && out.back() == ' ') out.pop_back();
+    return out;
+  }
+  int column(double x) const { return place(x, columns_); }
+  int row(double y) const { return rows_ - 1 - place(y, rows_); }
+
+ private:
+  struct Cell {
+    unsigned dots = 0;
+    std::string_view glyph;
+    Ink ink = Ink::plain;
+  };
+
+  static int place(double position, int size) {
+    return std::clamp(static_cast<int>(std::lround(position * (size - 1))), 0, size - 1);
+  }
+  Cell& at(int c, int r) {
+    return cells_.at(static_cast<std::size_t>(r) * static_cast<std::size_t>(columns_) +
+                     static_cast<std::size_t>(c));
+  }
+  void dot(double x, double y, Ink ink) {
+    // The centre of a cell is where its marker stands, so positions run between centres.
+    const double fine_x = (x * (columns_ - 1) + 0.5) * across_;
+    const double fine_y = ((1 - y) * (rows_ - 1) + 0.5) * down_;
+    const int px = std::clamp(static_cast<int>(fine_x), 0, columns_ * across_ - 1);
+    const int py = std::clamp(static_cast<int>(fine_y), 0, rows_ * down_ - 1);
+    Cell& cell = at(px / across_, py / down_);
+    // Unicode braille patterns: bits 0-2 and 6 go down the left column, 3-5 and 7 down the right.
+    constexpr std::array<std::array<unsigned, 4>, 2> kBits{
+        {{0x01U, 0x02U, 0x04U, 0x40U}, {0x08U, 0x10U, 0x20U, 0x80U}}};
+    cell.dots |=
+        kBits.at(static_cast<std::size_t>(px % across_)).at(static_cast<std::size_t>(py % down_));
+    cell.ink = ink;
+  }
+  std::string glyph_of(const Cell& cell) const {
+    if (!cell.glyph.empty()) return std::string(cell.glyph);
+    if (cell.dots == 0) return " ";
+    if (!style_->braille) return ".";
+    const unsigned code = 0x2800U + cell.dots;
+    return {static_cast<char>(0xe0U | (code >> 12U)),
+            static_cast<char>(0x80U | ((code >> 6U) & 0x3fU)),
+            static_cast<char>(0x80U | (code & 0x3fU))};
+  }
+
+  int columns_;
+  int rows_;
+  const Style* style_;
+  int across_;
+  int down_;
+  std::vector<Cell> cells_;
+};
+
+struct Frame {
+  LogScale x;
+  LogScale y;
+  std::vector<double> x_values;  ///< every point's, ascending
+  std::vector<double> ticks;
+};
+
+/// Nothing to draw gives no x values.
+Frame frame_of(const Chart& chart) {
+  Frame frame;
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  for (const ChartSeries& series : chart.series) {
+    for (const auto* points : {&series.points, &series.unmet}) {
+      for (const ChartPoint& point : drawable(*points)) {
+        frame.x_values.push_back(point.x);
+        low = std::min(low, point.y);
+        high = std::max(high, point.y);
+      }
+    }
+  }
+  if (frame.x_values.empty()) return frame;
+  std::sort(frame.x_values.begin(), frame.x_values.end());
+  frame.x_values.erase(std::unique(frame.x_values.begin(), frame.x_values.end()),
+                       frame.x_values.end());
+  frame.ticks = y_ticks(low, high, chart.unit);
+  frame.y = {low, high};
+  frame.x = {frame.x_values.front(), frame.x_values.back()};
+  if (frame.x_values.size() == 1) {  // a single length stands in the middle
+    frame.x = {frame.x.low / 2, frame.x.high * 2};
+  }
+  return frame;
+}
+
+Canvas plot(const Chart& chart, const Frame& frame, int columns, const Style& style,
+            const Glyphs& glyphs) {
+  Canvas canvas(columns, kRows, style);
+  for (std::size_t s = 0; s < chart.series.size(); ++s) {
+    const auto points = drawable(chart.series[s].points);
+    for (std::size_t p = 1; p < points.size(); ++p) {
+      canvas.line(frame.x(points[p - 1].x), frame.y(points[p - 1].y), frame.x(points[p].x),
+                  frame.y(points[p].y), kInks.at(s % kInks.size()));
+    }
+  }
+  for (std::size_t s = 0; s < chart.series.size(); ++s) {
+    const Ink ink = kInks.at(s % kInks.size());
+    for (const ChartPoint& point : drawable(chart.series[s].points)) {
+      canvas.mark(frame.x(point.x), frame.y(point.y), glyphs.markers.at(s % glyphs.markers.size()),
+                  ink);
+    }
+    for (const ChartPoint& point : drawable(chart.series[s].unmet)) {
+      canvas.mark(frame.x(point.x), frame.y(point.y), glyphs.unmet, ink);
+    }
+  }
+  if (chart.limit && *chart.limit >= frame.y.low && *chart.limit <= frame.y.high) {
+    canvas.rule(frame.y(*chart.limit), glyphs.limit);
+  }
+  return canvas;
+}
+
+/// The axis below the canvas: a tick at each value whose label finds room.
+std::string x_axis(const Frame& frame, const Canvas& canvas, int columns, std::size_t margin,
+                   const Glyphs& glyphs) {
+  std::vector<bool> ticked(static_cast<std::size_t>(columns), false);
+  std::string labels;  // ASCII: bytes are columns
+  for (const double value : frame.x_values) {
+    const std::string label = format_length(static_cast<std::int64_t>(value));
+    const auto column = static_cast<std::size_t>(canvas.column(frame.x(value)));
+    const std::size_t room = static_cast<std::size_t>(columns) -
+                             std::min(label.size(), static_cast<std::size_t>(columns));
+    const std::size_t start = std::min(column - std::min(column, (label.size() - 1) / 2), room);
+    if (!labels.empty() && start < labels.size() + 1) continue;
+    labels += std::string(start - labels.size(), ' ') + label;
+    ticked.at(column) = true;
+  }
+  std::string line;
+  for (const bool tick : ticked) line += tick ? glyphs.tick_down : glyphs.horizontal;
+  return fmt::format("{}{}{}\n{} {}  N\n", std::string(margin, ' '), glyphs.corner, line,
+                     std::string(margin, ' '), labels);
+}
+
+std::string legend(const Chart& chart, const Style& style, const Glyphs& glyphs) {
+  std::string text;
+  std::size_t width = 0;
+  bool unmet = false;
+  for (const ChartSeries& series : chart.series) {
+    width = std::max(width, display_width(series.name));
+    unmet = unmet || !drawable(series.unmet).empty();
+  }
+  for (std::size_t s = 0; s < chart.series.size(); ++s) {
+    const ChartSeries& series = chart.series[s];
+    const std::string padding(width - display_width(series.name), ' ');
+    text += fmt::format(
+        "  {} {}{}{}\n",
+        paint(glyphs.markers.at(s % glyphs.markers.size()), kInks.at(s % kInks.size()), style),
+        series.name, series.note.empty() ? "" : padding + "  ", series.note);
+  }
+  if (unmet) text += fmt::format("  {} would need, and does not fit\n", glyphs.unmet);
+  if (chart.limit) {
+    text +=
+        fmt::format("  {} {}: {}\n", glyphs.limit, chart.limit_name, format_bytes(*chart.limit));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string draw(const Chart& chart, const Style& style) {
+  const Glyphs& glyphs = style.braille ? kUnicode : kAscii;
+  const Frame frame = frame_of(chart);
+  if (frame.x_values.empty()) return "";
+
+  std::size_t margin = 0;
+  for (const double tick : frame.ticks) {
+    margin = std::max(margin, tick_label(tick, chart.unit).size() + 1);
+  }
+  constexpr int kNarrowest = 40;
+  const int columns = std::max(style.width, kNarrowest) - static_cast<int>(margin) - 5;
+  Canvas canvas = plot(chart, frame, columns, style, glyphs);
+
+  std::string text = paint(chart.title, Ink::bold, style) + "\n";
+  for (int row = 0; row < kRows; ++row) {
+    std::string label;
+    for (const double tick : frame.ticks) {
+      if (canvas.row(frame.y(tick)) == row) label = tick_label(tick, chart.unit) + " ";
+    }
+    text += fmt::format("{:>{}}{}{}\n", label, margin,
+                        label.empty() ? glyphs.vertical : glyphs.tick_left, canvas.text(row));
+  }
+  return text + x_axis(frame, canvas, columns, margin, glyphs) + legend(chart, style, glyphs);
+}
+
+}  // namespace flashbench
