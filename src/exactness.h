@@ -45,9 +45,28 @@ struct Exactness {
 
 /// Judges the rows of `truth`. `got`: [rows, head_dim] elements of the output, in the order of
 /// truth.rows. `generic`: the inputs are drawn from a distribution on which rounding errors are
-/// independent.
+/// independent, so that row_noise is part of the verdict.
+///
+/// A row without visible keys must be 0. Where the truth is NaN or infinite, because a visible key
+/// or value is, the output must not be finite either, and which of the two it is does not matter;
+/// everywhere else it must be finite. A row all of whose visible scores are -infinity has no
+/// softmax and is not judged.
 Exactness judge(const Problem& problem, const Arithmetic& arithmetic, const OracleRows& truth,
                 std::span<const double> got, bool generic);
+
+/// Whether the rows of `out` that no oracle looked at could be those of a right output, given
+/// `scan`, its comparison with the output `reference` of a second implementation. Both have passed
+/// judge() on the same sampled rows: `got` and `reference_got`, [rows, head_dim]. Two right outputs
+/// differ by their rounding errors, whose size the sampled rows show; the limit follows from them
+/// and from how far the largest of all groups of rows may stray from the sampled ones. Nothing, or
+/// a clause that the other implementation's name completes: "row 5 of batch 0, head 1 is off by 0.2
+/// (limit 0.01) from".
+std::optional<std::string> compare_outputs(const Problem& problem, const OutputScan& scan,
+                                           std::span<const double> got,
+                                           std::span<const double> reference_got);
+
+/// Operations that the oracle spends on one (row, visible key, column).
+inline constexpr double kOracleOperations = 16.0;
 
 /// All rows where the oracle's operations stay under `budget`, else at least 256 spread over
 /// batches, heads, both ends, tile edges +-1 and random places; sorted, without duplicates.
