@@ -160,25 +160,25 @@ class FakeImplementation : public Implementation {
   std::optional<std::string> unsupported(const Problem& problem, const DeviceInfo&) const override {
     return unsupported_fn ? unsupported_fn(problem) : std::nullopt;
   }
-  Arithmetic arithmetic(const Problem&) const override { return arithmetic_value; };
-} std::int64_t workspace_bytes(const Problem& problem, const DeviceInfo&) const override {
-  return workspace_fn ? workspace_fn(problem) : 0;
-}
-std::optional<std::vector<StepModel>> model(const Problem&, const DeviceInfo&) const override {
-  return std::nullopt;
-}
-/// The last step computes; the others only exist.
-Plan plan(const Problem& problem, const Operands& operands, void*, Device&) const override {
-  Plan plan;
-  for (const std::string& step : step_names) plan.steps.push_back({step, [](Stream) {}});
-  plan.steps.back().enqueue = [this, problem, operands](Stream) { run_(problem, operands); };
-  return plan;
-}
+  Arithmetic arithmetic(const Problem&) const override { return arithmetic_value; }
+  std::int64_t workspace_bytes(const Problem& problem, const DeviceInfo&) const override {
+    return workspace_fn ? workspace_fn(problem) : 0;
+  }
+  std::optional<std::vector<StepModel>> model(const Problem&, const DeviceInfo&) const override {
+    return std::nullopt;
+  }
+  /// The last step computes; the others only exist.
+  Plan plan(const Problem& problem, const Operands& operands, void*, Device&) const override {
+    Plan plan;
+    for (const std::string& step : step_names) plan.steps.push_back({step, [](Stream) {}});
+    plan.steps.back().enqueue = [this, problem, operands](Stream) { run_(problem, operands); };
+    return plan;
+  }
 
-private:
-std::string name_;
-Kind kind_;
-std::function<void(const Problem&, const Operands&)> run_;
+ private:
+  std::string name_;
+  Kind kind_;
+  std::function<void(const Problem&, const Operands&)> run_;
 };
 
 }  // namespace flashbench

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class Sweep : public testing::Test {
  protected:
-  using Run_ = std::function<void(const Problem&, const Operands&)>;
+  using Body = std::function<void(const Problem&, const Operands&)>;
 
   Sweep() {
     auto device = std::make_unique<FakeDevice>();
@@ -36,7 +36,7 @@ class Sweep : public testing::Test {
     request_.settings.samples = 7;
   }
 
-  FakeImplementation& add(std::string name, Kind kind, Run_ run) {
+  FakeImplementation& add(std::string name, Kind kind, Body run) {
     auto implementation = std::make_unique<FakeImplementation>(name, kind, std::move(run));
     FakeImplementation& reference = *implementation;
     backend_.catalogue.push_back(std::move(implementation));
@@ -61,8 +61,8 @@ class Sweep : public testing::Test {
                });
   }
 
-  Run run() {
-    Run result;
+  flashbench::Run run() {
+    flashbench::Run result;
     SweepObserver observer;
     sweep(backend_, request_, result, observer, stop_);
     return result;
@@ -77,7 +77,7 @@ class Sweep : public testing::Test {
 TEST_F(Sweep, RightImplementationsAreExactAndCompared) {
   add_right("slow", Kind::naive, 4e-3);
   add_right("quick", Kind::fused, 1e-3);
-  const Run result = run();
+  const auto result = run();
   ASSERT_EQ(result.cells.size(), 2U);
   for (const Cell& cell : result.cells) {
     EXPECT_EQ(cell.status, Status::ok) << cell.reason.value_or("");
@@ -103,14 +103,12 @@ TEST_F(Sweep, EveryKindOfWrongOutputIsCaughtAndNeverTimed) {
   add("dropped-tile", Kind::fused, [](const Problem& problem, const Operands& operands) {
     Problem shorter = problem;
     shorter.n_kv -= 16;
-    shorter.n_q -= 16;  // keeps the mask's alignment
-    plain_attention_into(problem, operands);
     plain_attention_into(shorter, operands);
   });
   add_right("right", Kind::fused, 1e-3);
-  const Run result = run();
+  const auto result = run();
   ASSERT_EQ(result.cells.size(), 7U);
-  for (std::size_t i = 0; i < 5; ++i) {
+  for (std::size_t i = 0; i < 6; ++i) {
     const Cell& cell = result.cells[i];
     EXPECT_EQ(cell.status, Status::wrong) << cell.implementation;
     EXPECT_TRUE(cell.reason) << cell.implementation;
@@ -127,7 +125,7 @@ TEST_F(Sweep, TurningWrongWhileTimedIsCaught) {
     if (++launches > 4) static_cast<float*>(operands.o.data)[3] += 1.0F;
     device_->advance(1e-3);
   });
-  const Run result = run();
+  const auto result = run();
   EXPECT_EQ(result.cells[0].status, Status::wrong);
   EXPECT_FALSE(result.cells[0].time);
 }
@@ -140,7 +138,7 @@ TEST_F(Sweep, UnequalLaunchesAreReportedAsNotDeterministic) {
     if (++launches % 2 == 0) element = std::nextafter(element, 2.0F);
     device_->advance(1e-3);
   });
-  const Run result = run();
+  const auto result = run();
   EXPECT_EQ(result.cells[0].status, Status::ok) << result.cells[0].reason.value_or("");
   EXPECT_EQ(result.cells[0].exactness->deterministic, false);
 }
@@ -149,7 +147,7 @@ TEST_F(Sweep, AThrowingImplementationFailsAloneWithItsReason) {
   add("broken", Kind::fused,
       [](const Problem&, const Operands&) { throw Error("cannot do that on a Monday"); });
   add_right("right", Kind::fused, 1e-3);
-  const Run result = run();
+  const auto result = run();
   EXPECT_EQ(result.cells[0].status, Status::failed);
   EXPECT_EQ(result.cells[0].reason, "cannot do that on a Monday");
   EXPECT_EQ(result.cells[1].status, Status::ok);
@@ -161,7 +159,7 @@ TEST_F(Sweep, AnAllocationThatFailsAllTheSameCostsOnlyItsCell) {
   auto& hungry = add_right("hungry", Kind::naive, 1e-3);
   hungry.workspace_fn = [](const Problem&) { return std::int64_t{1} << 30; };
   device_->refuse_above(std::int64_t{1} << 20);
-  const Run result = run();
+  const auto result = run();
   EXPECT_EQ(result.cells[0].status, Status::ok) << result.cells[0].reason.value_or("");
   EXPECT_EQ(result.cells[1].status, Status::out_of_memory);
   EXPECT_EQ(exit_code(result), 0);
@@ -173,7 +171,7 @@ TEST_F(Sweep, MemoryTakenBehindTheHarnessIsCaught) {
     plain_attention_into(problem, operands);
     device_->take_behind_the_harness(std::int64_t{64} << 20);
   });
-  const Run result = run();
+  const auto result = run();
   EXPECT_EQ(result.cells[0].status, Status::failed);
   EXPECT_THAT(*result.cells[0].reason, HasSubstr("behind the harness"));
 }
@@ -181,7 +179,7 @@ TEST_F(Sweep, MemoryTakenBehindTheHarnessIsCaught) {
 TEST_F(Sweep, ALostDeviceLeavesTheRestNotRun) {
   add("fatal", Kind::fused, [&](const Problem&, const Operands&) { device_->lose(); });
   request_.problems.push_back(request_.problems.front());
-  const Run result = run();
+  const auto result = run();
   ASSERT_EQ(result.cells.size(), 2U);
   EXPECT_EQ(result.cells[0].status, Status::failed);
   EXPECT_THAT(*result.cells[0].reason, HasSubstr("illegal address"));
@@ -196,7 +194,7 @@ TEST_F(Sweep, AnInterruptEndsAfterTheProblemInHand) {
     stop_ = true;
   });
   request_.problems.push_back(request_.problems.front());
-  const Run result = run();
+  const auto result = run();
   EXPECT_TRUE(result.interrupted);
   ASSERT_EQ(result.cells.size(), 1U);
   EXPECT_EQ(result.cells[0].status, Status::not_run);
@@ -206,7 +204,7 @@ TEST_F(Sweep, AnInterruptEndsAfterTheProblemInHand) {
 TEST_F(Sweep, StepsAreNamedAndTheirTimesAddUp) {
   auto& naive = add_right("three", Kind::naive, 3e-3);
   naive.step_names = {"QKᵀ", "softmax", "PV"};
-  const Run result = run();
+  const auto result = run();
   const Cell& cell = result.cells[0];
   ASSERT_EQ(cell.steps.size(), 3U);
   EXPECT_EQ(cell.steps[1].name, "softmax");
@@ -219,14 +217,14 @@ TEST_F(Sweep, ScoresBeyondTheDtypeAreUnsupportedWithTheLargest) {
   request_.problems[0].dtype = Dtype::f16;
   request_.problems[0].scale = 1e5;
   add_right("stores", Kind::naive, 1e-3).arithmetic_value.scores_in_dtype = true;
-  const Run result = run();
+  const auto result = run();
   EXPECT_EQ(result.cells[0].status, Status::unsupported);
   EXPECT_THAT(*result.cells[0].reason, HasSubstr("65504"));
 }
 
 TEST(ExitCode, NamesTheWorstThingThatHappened) {
   const auto code = [](std::initializer_list<Status> statuses, bool interrupted = false) {
-    Run run;
+    flashbench::Run run;
     run.interrupted = interrupted;
     for (const Status status : statuses) {
       Cell cell;
