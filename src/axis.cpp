@@ -19,7 +19,8 @@ constexpr std::string_view kCountSyntax = "a positive integer, with k or M for p
 
 [[noreturn]] void refuse(std::string_view option, std::string_view token, std::string_view fault,
                          std::string_view accepted) {
-  throw UsageError(fmt::format("{}: {} {}; accepted: {}", option, quoted(token), fault, accepted));
+  throw UsageError(
+      fmt::format("{}: {} {}; accepted: {}", option, in_quotes(token), fault, accepted));
 }
 
 /// The fault of `token` as a count, or its value.
@@ -48,9 +49,9 @@ Count read_count(std::string_view token) {
 }
 
 /// first..last, first..last*factor or first..last+step.
-class Range {
+class ValueRange {
  public:
-  Range(std::string_view option, std::string_view token) : option_(option), token_(token) {
+  ValueRange(std::string_view option, std::string_view token) : option_(option), token_(token) {
     const std::size_t dots = token.find("..");
     std::string_view tail = token.substr(dots + 2);
     const std::size_t sign = tail.find_first_of("*+");
@@ -94,7 +95,7 @@ class Range {
 
 }  // namespace
 
-std::string quoted(std::string_view token) {
+std::string in_quotes(std::string_view token) {
   constexpr std::size_t kLongest = 60;
   std::string text = "'";
   for (const char c : token.substr(0, kLongest)) {
@@ -139,7 +140,7 @@ std::vector<std::int64_t> parse_axis(std::string_view option, std::string_view t
   };
   for (const std::string& token : split_list(option, text, kAxisSyntax)) {
     if (token.find("..") != std::string::npos) {
-      Range(option, token).for_each(add);
+      ValueRange(option, token).for_each(add);
       continue;
     }
     const Count count = read_count(token);

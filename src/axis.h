@@ -37,6 +37,6 @@ std::vector<std::string> split_list(std::string_view option, std::string_view te
                                     std::string_view accepted);
 
 /// `token` in quotes, with bytes that would upset a terminal escaped and a long tail cut.
-std::string quoted(std::string_view token);
+std::string in_quotes(std::string_view token);
 
 }  // namespace flashbench

@@ -76,10 +76,12 @@ Json device(const DeviceInfo& info) {
 }
 
 Json settings(const Settings& settings) {
-  return {{"load", to_string(Load::burst)},
+  return {{"load", to_string(settings.load)},
           {"cache", to_string(settings.cache)},
+          {"distribution", to_string(settings.distribution)},
           {"max_samples", known(settings.samples)},
-          {"time_limit_s", known(settings.time_limit_s)}};
+          {"time_limit_s", known(settings.time_limit_s)},
+          {"precision", settings.precision}};
 }
 
 Json problem(const Problem& problem) {

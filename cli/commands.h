@@ -1,0 +1,14 @@
+#pragma once
+
+#include "options.h"
+
+namespace flashbench {
+
+/// Each returns the exit code and throws Error for what ends the command.
+int run(const SweepOptions& options);
+int run(const ListOptions& options);
+int run(const InfoOptions& options);
+int run(const ProfileOptions& options);
+int run(const TextOptions& options);
+
+}  // namespace flashbench

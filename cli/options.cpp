@@ -1,0 +1,222 @@
+#include "options.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <functional>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "arguments.h"
+#include "axis.h"
+#include "error.h"
+#include "version.h"
+
+namespace flashbench {
+namespace {
+
+template <typename T>
+using Choices = std::vector<std::pair<std::string_view, T>>;
+
+const Choices<Dtype>& dtypes() {
+  static const Choices<Dtype> choices{
+      {"f32", Dtype::f32}, {"f16", Dtype::f16}, {"bf16", Dtype::bf16}};
+  return choices;
+}
+const Choices<Mask>& masks() {
+  static const Choices<Mask> choices{{"none", Mask::none}, {"causal", Mask::causal}};
+  return choices;
+}
+const Choices<DeviceChoice>& devices() {
+  static const Choices<DeviceChoice> choices{
+      {"auto", DeviceChoice::automatic}, {"cuda", DeviceChoice::cuda}, {"cpu", DeviceChoice::cpu}};
+  return choices;
+}
+const Choices<CacheState>& cache_states() {
+  static const Choices<CacheState> choices{{"cold", CacheState::cold}, {"warm", CacheState::warm}};
+  return choices;
+}
+const Choices<CurveChoice>& curve_choices() {
+  static const Choices<CurveChoice> choices{{"auto", CurveChoice::automatic},
+                                            {"braille", CurveChoice::braille},
+                                            {"ascii", CurveChoice::ascii},
+                                            {"off", CurveChoice::off}};
+  return choices;
+}
+
+template <typename T>
+std::string accepted(const Choices<T>& choices) {
+  std::string text;
+  for (const auto& [name, value] : choices) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+template <typename T>
+T choose(std::string_view option, std::string_view token, const Choices<T>& choices) {
+  for (const auto& [name, value] : choices) {
+    if (name == token) return value;
+  }
+  throw UsageError(
+      fmt::format("{}: {} is unknown; accepted: {}", option, in_quotes(token), accepted(choices)));
+}
+
+/// Declares options whose text goes through one of axis.h's parsers or a list of choices.
+class Declare {
+ public:
+  explicit Declare(CLI::App& app) : app_(app) {}
+
+  void axis(const std::string& name, std::vector<std::int64_t>& target, const std::string& what) {
+    text(name, "LIST", what,
+         [name, &target](const std::string& value) { target = parse_axis(name, value); });
+  }
+  template <typename T>
+  void list(const std::string& name, std::vector<T>& target, const Choices<T>& choices,
+            const std::string& what) {
+    text(name, "LIST", fmt::format("{}: {}", what, accepted(choices)),
+         [name, &target, &choices](const std::string& value) {
+           target.clear();
+           for (const std::string& token : split_list(name, value, accepted(choices))) {
+             target.push_back(choose(name, token, choices));
+           }
+         });
+  }
+  template <typename T>
+  void choice(const std::string& name, T& target, const Choices<T>& choices,
+              const std::string& what) {
+    text(name, "NAME", fmt::format("{}: {}", what, accepted(choices)),
+         [name, &target, &choices](const std::string& value) {
+           target = choose(name, value, choices);
+         });
+  }
+  void text(const std::string& names, const std::string& type, const std::string& what,
+            std::function<void(const std::string&)> take) {
+    app_.add_option_function<std::string>(names, std::move(take), what)->type_name(type);
+  }
+  void flag(const std::string& name, bool& target, const std::string& what) {
+    app_.add_flag(name, target, what);
+  }
+
+  void device(DeviceChoice& target) { choice("--device", target, devices(), "Where to run"); }
+  void implementations(std::vector<std::string>& target) {
+    text("--impl", "LIST",
+         "Implementations by name (see 'flashbench list'), naive or fused for the best of that "
+         "kind, or all",
+         [&target](const std::string& value) {
+           target = split_list("--impl", value, "implementation names, naive, fused, all");
+         });
+  }
+  void seed(std::uint64_t& target) {
+    text("--seed", "N", "Seed of the generated inputs: an integer from 0",
+         [&target](const std::string& value) { target = parse_seed("--seed", value); });
+  }
+  void grid(GridSpec& grid) {
+    axis("--n", grid.n,
+         "Sequence lengths: 1024,4096 or ranges, 512..64k (doubling), 512..64k*4, 512..4096+512");
+    axis("--n-q", grid.n_q, "Numbers of queries, with --n-kv in the place of --n");
+    axis("--n-kv", grid.n_kv, "Numbers of keys, with --n-q in the place of --n");
+    axis("--head-dim", grid.head_dim, "Head dimensions");
+    list("--dtype", grid.dtype, dtypes(), "Storage types");
+    list("--mask", grid.mask, masks(), "Masks");
+    axis("--batch", grid.batch, "Batch sizes");
+    axis("--tokens", grid.tokens, "In the place of --batch: batch = max(1, tokens / N)");
+    axis("--heads", grid.heads, "Numbers of query heads");
+    axis("--hidden", grid.hidden, "In the place of --heads: heads = hidden / head dimension");
+    axis("--kv-heads", grid.kv_heads,
+         "Numbers of key/value heads, which divide the heads (default: as many)");
+  }
+
+ private:
+  CLI::App& app_;
+};
+
+void declare_sweep(CLI::App& app, SweepOptions& options) {
+  Declare declare(app);
+  declare.grid(options.grid);
+  declare.implementations(options.implementations);
+  declare.device(options.device);
+  declare.seed(options.seed);
+  declare.choice("--cache", options.cache, cache_states(),
+                 "Last-level cache before each sample, overwritten or as the last one left it");
+  declare.text(
+      "--samples", "N", "Samples of a cell, at most: a positive integer",
+      [&](const std::string& value) { options.samples = parse_count("--samples", value); });
+  declare.text("--time-limit", "SECONDS", "Of sampling, a cell: a positive number",
+               [&](const std::string& value) {
+                 options.time_limit_s = parse_positive("--time-limit", value);
+               });
+  declare.text("-o,--output", "FILE", "Where the run goes as JSON; - is standard output",
+               [&](const std::string& value) { options.output = value; });
+  declare.choice("--curves", options.curves, curve_choices(),
+                 "How the curves after the table are drawn");
+  declare.flag("--quick", options.quick, "Fewer lengths and samples: a first look");
+}
+
+void declare_profile(CLI::App& app, ProfileOptions& options) {
+  Declare declare(app);
+  declare.grid(options.grid);
+  declare.implementations(options.implementations);
+  declare.device(options.device);
+  declare.seed(options.seed);
+  declare.choice("--cache", options.cache, cache_states(),
+                 "Last-level cache before each launch, overwritten or as the last one left it");
+  declare.text(
+      "--launches", "N", "Launches inside the profiled range: a positive integer",
+      [&](const std::string& value) { options.launches = parse_count("--launches", value); });
+}
+
+std::string version_text() {
+  return fmt::format("flashbench {} ({}, {})\n", tool_version(), tool_commit(), tool_build_type());
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  const std::vector<std::string> command(argv, argv + argc);
+  SweepOptions sweep;
+  sweep.command = command;
+  ListOptions list;
+  InfoOptions info;
+  ProfileOptions profile;
+  profile.command = command;
+
+  CLI::App app("Materialised against fused attention: time, memory and HBM traffic, checked exact.",
+               "flashbench");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  CLI::App* sweep_app = app.add_subcommand(
+      "sweep", "Run implementations over sequence lengths, head dimensions, dtypes and masks");
+  CLI::App* list_app = app.add_subcommand("list", "The implementations and what they support");
+  CLI::App* info_app = app.add_subcommand("info", "The device and this build");
+  CLI::App* profile_app =
+      app.add_subcommand("profile", "Launch one problem between profiler marks, for ncu and nsys");
+  declare_sweep(*sweep_app, sweep);
+  Declare(*list_app).device(list.device);
+  Declare(*info_app).device(info.device);
+  declare_profile(*profile_app, profile);
+
+  try {
+    // CLI11 takes its arguments from the back.
+    std::vector<std::string> arguments =
+        canonical_arguments(app, {command.begin() + 1, command.end()});
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(arguments);
+  } catch (const CLI::CallForVersion& call) {
+    return TextOptions{version_text()};
+  } catch (const CLI::Success&) {
+    const auto commands = app.get_subcommands();
+    return TextOptions{commands.empty() ? app.help() : commands.front()->help()};
+  } catch (const CLI::RequiredError&) {
+    throw UsageError(
+        "no command given; accepted: sweep, list, info, profile; see 'flashbench --help'");
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  if (sweep_app->parsed()) return sweep;
+  if (list_app->parsed()) return list;
+  if (info_app->parsed()) return info;
+  return profile;
+}
+
+}  // namespace flashbench
