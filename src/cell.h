@@ -10,18 +10,13 @@
 #include "device.h"
 #include "exactness.h"
 #include "implementation.h"
+#include "load.h"
 #include "problem.h"
 
 namespace flashbench {
 
 enum class Status : std::uint8_t { ok, unsupported, out_of_memory, wrong, failed, not_run };
 std::string_view to_string(Status status);
-
-/// The power window that a time belongs to. burst: short samples with rests between them, at full
-/// clock. sustained: each implementation held for a while first, so that the card has found the
-/// clock its power limit allows. Never mixed in one comparison.
-enum class Load : std::uint8_t { burst, sustained };
-std::string_view to_string(Load load);
 
 /// Seconds of device time for one execution of the whole plan.
 struct TimeStats {
