@@ -9,8 +9,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "kernels/harness/cupti_library.h"
@@ -18,29 +20,36 @@
 namespace flashbench {
 namespace {
 
-/// Metrics that count a quantity, by chip: the first that a chip knows is used. The names and what
-/// they count are CUPTI's (cuptiProfilerHostGetMetricProperties).
+/// One way to count a quantity: a metric, or two whose sum it is. The names and what they count are
+/// CUPTI's (cuptiProfilerHostGetMetricProperties).
+using Terms = std::array<const char*, 2>;
+
+/// The ways to count a quantity, by chip: the first that a chip knows is used.
 struct Metric {
   Quantity quantity;
-  std::array<const char*, 3> names;
+  std::array<Terms, 3> ways;
   double unit = 1;
 };
 
 constexpr Metric kMetrics[] = {
-    {Quantity::dram_read_bytes, {"dram__bytes_read.sum"}},
-    {Quantity::dram_write_bytes, {"dram__bytes_write.sum"}},
-    {Quantity::l2_bytes, {"lts__t_bytes.sum"}},
-    {Quantity::tensor_bf16_ops, {"sm__ops_path_tensor_src_bf16_dst_fp32.sum"}},
-    // One name on Hopper, one on the others; the last is Turing's.
+    {Quantity::dram_read_bytes, {{{"dram__bytes_read.sum"}}}},
+    {Quantity::dram_write_bytes, {{{"dram__bytes_write.sum"}}}},
+    {Quantity::l2_bytes, {{{"lts__t_bytes.sum"}}}},
+    {Quantity::tensor_bf16_ops, {{{"sm__ops_path_tensor_src_bf16_dst_fp32.sum"}}}},
+    // Hopper's name, the others', Turing's.
     {Quantity::tensor_f16_ops,
-     {"sm__ops_path_tensor_src_fp16.sum", "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
-      "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum"}},
-    {Quantity::tensor_tf32_ops, {"sm__ops_path_tensor_src_tf32_dst_fp32.sum"}},
-    {Quantity::f32_ops, {"sm__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on.sum"}},
-    {Quantity::special_ops, {"sm__thread_inst_executed_pipe_xu_pred_on.sum"}},
-    {Quantity::tensor_busy_cycles, {"sm__pipe_tensor_cycles_active.sum"}},
-    {Quantity::sm_cycles, {"sm__cycles_elapsed.sum"}},
-    {Quantity::duration_s, {"gpu__time_duration.sum"}, 1e-9},
+     {{{"sm__ops_path_tensor_src_fp16.sum"},
+       {"sm__ops_path_tensor_src_fp16_dst_fp32.sum"},
+       {"sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum"}}}},
+    {Quantity::tensor_tf32_ops, {{{"sm__ops_path_tensor_src_tf32_dst_fp32.sum"}}}},
+    // Instructions: a fused multiply-add counts once in the first, so once more.
+    {Quantity::f32_ops,
+     {{{"sm__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on.sum",
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum"}}}},
+    {Quantity::special_ops, {{{"sm__thread_inst_executed_pipe_xu_pred_on.sum"}}}},
+    {Quantity::tensor_busy_cycles, {{{"sm__pipe_tensor_cycles_active.sum"}}}},
+    {Quantity::sm_cycles, {{{"sm__cycles_elapsed.sum"}}}},
+    {Quantity::duration_s, {{{"gpu__time_duration.sum"}}}, 1e-9},
 };
 
 const Metric& metric_of(Quantity quantity) {
@@ -78,10 +87,11 @@ class CuptiProfiler final : public RangeProfiler {
                  std::span<const CountedRange> ranges) override {
     Result result;
     result.ranges.resize(ranges.size());
-    std::vector<Quantity> counted;
+    std::vector<Quantity> counted;  // of each name: the quantity that it is a term of
     std::vector<const char*> names;
     for (Quantity quantity : quantities) {
-      if (const char* name = name_of(quantity)) {
+      for (const char* name : terms_of(quantity)) {
+        if (name == nullptr) continue;
         counted.push_back(quantity);
         names.push_back(name);
       }
@@ -94,7 +104,7 @@ class CuptiProfiler final : public RangeProfiler {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       host.evaluate(data, i, names, values);
       for (std::size_t k = 0; k < names.size(); ++k) {
-        result.ranges[i][counted[k]] = values[k] * metric_of(counted[k]).unit;
+        result.ranges[i][counted[k]] += values[k] * metric_of(counted[k]).unit;
       }
     }
     return result;
@@ -219,21 +229,24 @@ class CuptiProfiler final : public RangeProfiler {
     return host.pHostObject;
   }
 
-  /// The chip's metric for a quantity, or null.
-  const char* name_of(Quantity quantity) {
-    const auto known = names_.find(quantity);
-    if (known != names_.end()) return known->second;
-    const char* found = nullptr;
-    for (const char* name : metric_of(quantity).names) {
-      if (name == nullptr || found != nullptr) continue;
+  /// The chip's metrics for a quantity; nulls where it has none.
+  Terms terms_of(Quantity quantity) {
+    const auto known = terms_.find(quantity);
+    if (known != terms_.end()) return known->second;
+    Terms found{};
+    for (const Terms& way : metric_of(quantity).ways) {
+      if (way[0] == nullptr || found[0] != nullptr) continue;
+      std::vector<const char*> names;
+      std::copy_if(way.begin(), way.end(), std::back_inserter(names),
+                   [](const char* name) { return name != nullptr; });
       try {
-        const Host probe(*this, {name});
-        found = name;
+        const Host probe(*this, names);
+        found = way;
       } catch (const CountersUnavailable&) {
         // This chip has no such metric.
       }
     }
-    return names_[quantity] = found;
+    return terms_[quantity] = found;
   }
 
   /// Runs the ranges as often as the schedule needs and returns the decoded counter data.
@@ -332,7 +345,7 @@ class CuptiProfiler final : public RangeProfiler {
   CuptiLibrary cupti_;
   std::string chip_;
   std::vector<std::uint8_t> availability_;
-  std::map<Quantity, const char*> names_;
+  std::map<Quantity, Terms> terms_;
 };
 
 }  // namespace
