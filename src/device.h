@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace flashbench {
 
@@ -30,6 +31,16 @@ struct DeviceInfo {
   bool ecc = false;
   std::string driver;   ///< "13.0"
   std::string runtime;  ///< CUDA runtime version, or the BLAS in use on a CPU
+};
+
+/// How the device is doing at the moment. Absent where it cannot be read.
+struct DeviceState {
+  std::optional<double> power_w;
+  std::optional<double> power_limit_w;
+  std::optional<double> temperature_c;
+  std::optional<double> sm_clock_hz;  ///< as its driver reports it, now and then
+  /// Why the clock is under its maximum: "power_cap", "thermal"...; empty where nothing holds it.
+  std::optional<std::vector<std::string>> throttle_reasons;
 };
 
 /// cudaStream_t on CUDA, null on the CPU.
@@ -74,6 +85,9 @@ class Device {
   virtual void flush_cache() = 0;
   /// Enqueues a launch that does nothing: timed like any work, it is what no work can be told from.
   virtual void launch_nothing() {}
+
+  /// Nothing where no such readings are to be had.
+  virtual std::optional<DeviceState> state() const { return std::nullopt; }
 
   /// cudaProfilerStart and cudaProfilerStop; nothing on the CPU.
   virtual void profiler_start() {}

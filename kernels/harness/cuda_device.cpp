@@ -222,6 +222,11 @@ void CudaDevice::launch_nothing() {
   flashbench::launch_nothing(stream_);
 }
 
+std::optional<DeviceState> CudaDevice::state() const {
+  if (!nvml_) nvml_ = std::make_unique<Nvml>(info_.uuid);
+  return nvml_->state();
+}
+
 void CudaDevice::profiler_start() {
   CUDA_CHECK(cudaProfilerStart());
 }

@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "kernels/harness/launches.h"
+#include "kernels/harness/nvml.h"
 
 namespace flashbench {
 
@@ -39,6 +40,7 @@ class CudaDevice final : public Device {
   Sample time(const Enqueue& enqueue, CacheState cache) override;
   void flush_cache() override;
   void launch_nothing() override;
+  std::optional<DeviceState> state() const override;
   void profiler_start() override;
   void profiler_stop() override;
 
@@ -58,6 +60,7 @@ class CudaDevice final : public Device {
   std::uint32_t ticket_ = 0;
   void* flush_buffer_ = nullptr;
   std::size_t flush_bytes_ = 0;
+  mutable std::unique_ptr<Nvml> nvml_;  // loaded when it is first asked
 };
 
 std::unique_ptr<Device> make_cuda_device();
