@@ -79,4 +79,16 @@ struct ColumnSums {
   double variance[2] = {0, 0};
 };
 
+/// The sums of the keys of both.
+FLASHBENCH_HOST_DEVICE inline void add_sums(ColumnSums& into, const ColumnSums& from) {
+  into.weight_sum += from.weight_sum;
+  into.weight_square += from.weight_square;
+  into.value_sum += from.value_sum;
+  if (from.value_distance > into.value_distance) into.value_distance = from.value_distance;
+  for (int t = 0; t < 2; ++t) {
+    into.bound[t] += from.bound[t];
+    into.variance[t] += from.variance[t];
+  }
+}
+
 }  // namespace flashbench
