@@ -18,7 +18,8 @@ else()
 endif()
 add_library(flashbench_openblas INTERFACE)
 target_include_directories(flashbench_openblas SYSTEM INTERFACE ${flashbench_openblas_include})
-target_link_libraries(flashbench_openblas INTERFACE ${flashbench_openblas_library})
+# Loaded at run time, not linked: reference/openblas.h says why.
+target_link_libraries(flashbench_openblas INTERFACE ${CMAKE_DL_LIBS})
 
 find_package(hwy QUIET)
 if(NOT TARGET hwy::hwy)
