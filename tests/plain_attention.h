@@ -1,0 +1,101 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "implementation.h"
+#include "problem.h"
+#include "tensor.h"
+
+namespace flashbench {
+
+/// Attention by its definition in float64, on tensors in host memory.
+struct PlainAttention {
+  std::vector<double> out;        ///< [batch, n_q, heads, head_dim]
+  std::vector<double> tolerance;  ///< of `out`, likewise
+  std::vector<double> lse;        ///< [batch, heads, n_q]
+  std::vector<double> lse_tolerance;
+};
+
+/// The tolerances are first-order error bounds of an exact algorithm, doubled for the higher
+/// orders. With u = 2^-24, u_s and u_p the roundoffs of stored scores and weights, and, over the
+/// row's visible keys, a = max scale sum_c |q_c k_c|, s = max |score|, n their number:
+///   a score is wrong by   e = u ((head_dim + 4) a + 2 s) + u_s s    (dot product in any order;
+///   scaling; storage) a weight by           2 e + 8 u + 2 u s + u_p                    (numerator
+///   and sum; exponential; range reduction) the output by         that + n u  times  sum p_j |v_j|,
+///   plus its own rounding, and half the least number for each
+///                         weight and output that underflows.
+inline PlainAttention plain_attention(const Problem& problem, const Operands& operands,
+                                      const Arithmetic& arithmetic) {
+  const auto dim = static_cast<std::size_t>(problem.head_dim);
+  const double u = unit_roundoff(Dtype::f32);
+  const double u_s = arithmetic.scores_in_dtype ? unit_roundoff(problem.dtype) : 0.0;
+  const double u_p = arithmetic.weights_in_dtype ? unit_roundoff(problem.dtype) : 0.0;
+  const double tiny_p = arithmetic.weights_in_dtype ? underflow_unit(problem.dtype) : 0x1p-125;
+  const auto value = [](const Tensor& t, std::int64_t b, std::int64_t n, std::int64_t h,
+                        std::int64_t c) { return load_element(t.data, t.dtype, t.at(b, n, h, c)); };
+  PlainAttention plain;
+  plain.out.resize(static_cast<std::size_t>(problem.q_elements()));
+  plain.tolerance.resize(plain.out.size());
+  plain.lse.resize(static_cast<std::size_t>(problem.rows()));
+  plain.lse_tolerance.resize(plain.lse.size());
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    for (std::int64_t h = 0; h < problem.heads; ++h) {
+      const std::int64_t kv = h / (problem.heads / problem.kv_heads);
+      for (std::int64_t i = 0; i < problem.n_q; ++i) {
+        std::vector<double> weights;
+        double most = -std::numeric_limits<double>::infinity();
+        double a = 0.0;
+        double largest = 0.0;
+        for (std::int64_t j = 0; j < problem.n_kv; ++j) {
+          const bool visible = problem.mask == Mask::none || j <= i + problem.n_kv - problem.n_q;
+          if (!visible) continue;
+          double score = 0.0;
+          double magnitude = 0.0;
+          for (std::int64_t c = 0; c < problem.head_dim; ++c) {
+            const double product = value(operands.q, b, i, h, c) * value(operands.k, b, j, kv, c);
+            score += product;
+            magnitude += std::abs(product);
+          }
+          weights.push_back(score * problem.scale);
+          a = std::max(a, magnitude * problem.scale);
+          largest = std::max(largest, std::abs(weights.back()));
+          most = std::max(most, weights.back());
+        }
+        double sum = 0.0;
+        for (double& weight : weights) sum += weight = std::exp(weight - most);
+        const auto n = static_cast<double>(weights.size());
+        const double score_error =
+            u * ((static_cast<double>(problem.head_dim) + 4.0) * a + 2.0 * largest) + u_s * largest;
+        const double weight_error = 2.0 * score_error + 8.0 * u + 2.0 * u * largest + u_p;
+        const auto row = static_cast<std::size_t>((b * problem.heads + h) * problem.n_q + i);
+        plain.lse[row] = most + std::log(sum);  // log(0) and -infinity where nothing is visible
+        plain.lse_tolerance[row] =
+            2.0 * (score_error + (n + 8.0) * u + u * std::abs(plain.lse[row]));
+        const auto at = static_cast<std::size_t>((b * problem.n_q + i) * problem.heads + h) * dim;
+        for (std::size_t c = 0; c < dim; ++c) {
+          double out = 0.0;
+          double magnitude = 0.0;
+          double underflow = 0.0;
+          for (std::size_t j = 0; j < weights.size(); ++j) {
+            const double v = value(operands.v, b, static_cast<std::int64_t>(j), kv,
+                                   static_cast<std::int64_t>(c));
+            out += weights[j] / sum * v;
+            magnitude += weights[j] / sum * std::abs(v);
+            underflow += tiny_p * std::abs(v);
+          }
+          plain.out[at + c] = out;
+          plain.tolerance[at + c] = 2.0 * ((weight_error + n * u) * magnitude + underflow +
+                                           unit_roundoff(problem.dtype) * std::abs(out)) +
+                                    underflow_unit(problem.dtype);
+        }
+      }
+    }
+  }
+  return plain;
+}
+
+}  // namespace flashbench
