@@ -9,6 +9,8 @@ namespace flashbench {
 std::unique_ptr<Implementation> make_naive();
 std::unique_ptr<Implementation> make_fused_mma();
 std::unique_ptr<Implementation> make_fused_simt();
+std::unique_ptr<Implementation> make_fused_wgmma();
+std::unique_ptr<Implementation> make_cudnn();
 
 /// Every CUDA implementation, the preferred one of a kind first.
 Catalogue cuda_catalogue();
