@@ -28,6 +28,16 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
   ~DeviceArray() { cudaFree(data_); }
 
+  /// At least `size` elements; what was there is lost where it had fewer.
+  void reserve(std::size_t size) {
+    if (size <= size_) return;
+    cudaFree(data_);
+    data_ = nullptr;
+    size_ = 0;
+    CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&data_), size * sizeof(T)));
+    size_ = size;
+  }
+
   T* data() const { return data_; }
   std::size_t size() const { return size_; }
 

@@ -353,11 +353,15 @@ OutputScan scan_group(const Tensor& out, const Tensor* other, const RowId& first
 }
 
 void merge(OutputScan& into, const OutputScan& from) {
+  const auto order = [](const RowId& row) { return std::tuple(row.batch, row.head, row.row); };
   into.poisoned += from.poisoned;
   into.non_finite += from.non_finite;
   into.differing_elements += from.differing_elements;
   into.max_abs_difference = std::max(into.max_abs_difference, from.max_abs_difference);
-  if (from.max_row_difference > into.max_row_difference) {
+  const bool earlier = from.max_row_difference > 0 &&
+                       from.max_row_difference == into.max_row_difference &&
+                       order(from.worst_row) < order(into.worst_row);
+  if (from.max_row_difference > into.max_row_difference || earlier) {
     into.max_row_difference = from.max_row_difference;
     into.worst_row = from.worst_row;
   }

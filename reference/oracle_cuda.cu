@@ -7,6 +7,7 @@
 #include "kernels/common/convert.cuh"
 #include "kernels/common/cuda_check.h"
 #include "reference/device_array.h"
+#include "reference/device_view.cuh"
 #include "reference/oracle_rows.h"
 
 namespace flashbench {
@@ -15,28 +16,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr unsigned kBlocks = 4096;
-
-/// [batch, rows, heads, head_dim] with its strides, in elements.
-template <class Element>
-struct View {
-  Element* data;
-  std::int64_t batch, rows, heads, head_dim;
-  std::int64_t batch_stride, row_stride, head_stride;
-
-  explicit View(const Tensor& tensor)
-      : data(static_cast<Element*>(tensor.data)),
-        batch(tensor.shape[0]),
-        rows(tensor.shape[1]),
-        heads(tensor.shape[2]),
-        head_dim(tensor.shape[3]),
-        batch_stride(tensor.stride[0]),
-        row_stride(tensor.stride[1]),
-        head_stride(tensor.stride[2]) {}
-
-  __device__ Element& at(std::int64_t b, std::int64_t n, std::int64_t h, std::int64_t c) const {
-    return data[b * batch_stride + n * row_stride + h * head_stride + c];
-  }
-};
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
@@ -50,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t h = row % to.heads;
     const std::int64_t n = row / to.heads % to.rows;
     const std::int64_t b = row / to.heads / to.rows;
-    to.at(b, n, h, c) = from_float<Element>(input_value(shape, role, b, n, h, c));
+    to.row(b, n, h)[c] = from_float<Element>(input_value(shape, role, b, n, h, c));
   }
 }
 
@@ -116,13 +95,13 @@ __global__ void __launch_bounds__(kThreads)
     double norm_square = 0;
     for (std::int64_t i = lane; i < rows * out.head_dim; i += 32) {
       const std::int64_t n = first + i / out.head_dim;
-      const Element mine = out.at(head / out.heads, n, head % out.heads, i % out.head_dim);
+      const Element mine = out.row(head / out.heads, n, head % out.heads)[i % out.head_dim];
       const double value = to_float(mine);
       const std::uint32_t bits = element_bits(mine);
       scan.non_finite += isfinite(value) ? 0 : 1;
       scan.poisoned += bits == 0xffffffffU ? 1 : 0;
       if (other.data == nullptr) continue;
-      const Element theirs = other.at(head / out.heads, n, head % out.heads, i % out.head_dim);
+      const Element theirs = other.row(head / out.heads, n, head % out.heads)[i % out.head_dim];
       const double reference = to_float(theirs);
       if (isfinite(reference)) norm_square += reference * reference;
       if (bits == element_bits(theirs)) continue;

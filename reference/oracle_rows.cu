@@ -421,33 +421,37 @@ class RowsOnDevice {
     const std::size_t parts = rows.size() * static_cast<std::size_t>(batch.chunks);
     const auto d = static_cast<std::size_t>(problem_.head_dim);
     const DeviceArray<DeviceRow> device_rows(rows, stream_);
-    const DeviceArray<double> s(static_cast<std::size_t>(pairs));
-    const DeviceArray<double> dot(static_cast<std::size_t>(pairs));
-    const DeviceArray<RowPeak> partial_peaks(parts);
-    const DeviceArray<RowPeak> peaks(rows.size());
-    const DeviceArray<double> partial_l(parts);
-    const DeviceArray<double> partial_out(parts * d);
-    const DeviceArray<double> out(rows.size() * d);
-    const DeviceArray<double> lse(rows.size());
-    const DeviceArray<double> partial_floor(parts * 2);
-    const DeviceArray<ColumnSums> partial_sums(parts * d);
-    const DeviceArray<ColumnSums> sums(rows.size() * d);
+    s_.reserve(static_cast<std::size_t>(pairs));
+    dot_.reserve(static_cast<std::size_t>(pairs));
+    partial_peaks_.reserve(parts);
+    peaks_.reserve(rows.size());
+    partial_l_.reserve(parts);
+    partial_out_.reserve(parts * d);
+    out_.reserve(rows.size() * d);
+    lse_.reserve(rows.size());
+    partial_floor_.reserve(parts * 2);
+    partial_sums_.reserve(parts * d);
+    sums_.reserve(rows.size() * d);
     batch.rows = device_rows.data();
-    batch.s = s.data();
-    batch.dot = dot.data();
-    batch.partial_peaks = partial_peaks.data();
-    batch.peaks = peaks.data();
-    batch.partial_l = partial_l.data();
-    batch.partial_out = partial_out.data();
-    batch.out = out.data();
-    batch.lse = lse.data();
-    batch.partial_floor = partial_floor.data();
-    batch.partial_sums = partial_sums.data();
-    batch.sums = sums.data();
+    batch.s = s_.data();
+    batch.dot = dot_.data();
+    batch.partial_peaks = partial_peaks_.data();
+    batch.peaks = peaks_.data();
+    batch.partial_l = partial_l_.data();
+    batch.partial_out = partial_out_.data();
+    batch.out = out_.data();
+    batch.lse = lse_.data();
+    batch.partial_floor = partial_floor_.data();
+    batch.partial_sums = partial_sums_.data();
+    batch.sums = sums_.data();
     run_batch(problem_.dtype, batch, count, stream_);
-    collect(first, peaks.download(stream_), sums.download(stream_));
-    out.download(truth_.out.data() + first * d, rows.size() * d, stream_);
-    lse.download(truth_.lse.data() + first, rows.size(), stream_);
+    std::vector<RowPeak> peaks(rows.size());
+    std::vector<ColumnSums> sums(rows.size() * d);
+    peaks_.download(peaks.data(), peaks.size(), stream_);
+    sums_.download(sums.data(), sums.size(), stream_);
+    collect(first, peaks, sums);
+    out_.download(truth_.out.data() + first * d, rows.size() * d, stream_);
+    lse_.download(truth_.lse.data() + first, rows.size(), stream_);
   }
 
   void collect(std::size_t first, const std::vector<RowPeak>& peaks,
@@ -470,6 +474,10 @@ class RowsOnDevice {
   const Operands& operands_;
   cudaStream_t stream_;
   OracleRows& truth_;
+  // Of one batch (Batch has their shapes), kept for the next.
+  DeviceArray<double> s_, dot_, partial_l_, partial_out_, out_, lse_, partial_floor_;
+  DeviceArray<RowPeak> partial_peaks_, peaks_;
+  DeviceArray<ColumnSums> partial_sums_, sums_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "kernels/common/convert.cuh"
 #include "kernels/common/cuda_check.h"
 #include "reference/device_array.h"
+#include "reference/device_view.cuh"
 #include "reference/oracle_rows.h"
 
 // How large scores get: first a bound from the norms of queries and keys, then every visible score.
@@ -13,22 +14,6 @@ namespace flashbench {
 namespace {
 
 constexpr int kThreads = 256;
-
-/// [batch, rows, heads, head_dim] with its strides, in elements.
-struct View {
-  const void* data;
-  std::int64_t rows, heads, head_dim;
-  std::int64_t batch_stride, row_stride, head_stride;
-
-  explicit View(const Tensor& tensor)
-      : data(tensor.data),
-        rows(tensor.shape[1]),
-        heads(tensor.shape[2]),
-        head_dim(tensor.shape[3]),
-        batch_stride(tensor.stride[0]),
-        row_stride(tensor.stride[1]),
-        head_stride(tensor.stride[2]) {}
-};
 
 /// atomicMax of doubles that are not negative: as integers they have the same order.
 __device__ void store_larger(double* to, double value) {
@@ -44,7 +29,7 @@ __device__ double warp_sum(double x) {
 /// A warp a row. `largest`: [batch * heads] squares.
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
-    norms_kernel(View view, std::int64_t total, double* largest) {
+    norms_kernel(View<const Element> view, std::int64_t total, double* largest) {
   const int lane = threadIdx.x % 32;
   const std::int64_t warps = std::int64_t{gridDim.x} * (kThreads / 32);
   for (std::int64_t i = std::int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32; i < total;
@@ -52,16 +37,16 @@ __global__ void __launch_bounds__(kThreads)
     // Rows of one head follow each other, so that the warps of a block write to few places.
     const std::int64_t n = i % view.rows;
     const std::int64_t head = i / view.rows;  // batch * heads + h
-    const auto* x = static_cast<const Element*>(view.data) + head / view.heads * view.batch_stride +
-                    n * view.row_stride + head % view.heads * view.head_stride;
+    const Element* x = view.row(head / view.heads, n, head % view.heads);
     double square = 0;
     for (std::int64_t c = lane; c < view.head_dim; c += 32) {
       const double value = static_cast<double>(to_float(x[c]));
       square += value * value;
     }
     square = warp_sum(square);
-    if (lane == 0 && square < INFINITY && square > largest[head])
+    if (lane == 0 && square < INFINITY && square > largest[head]) {
       store_larger(largest + head, square);
+    }
   }
 }
 
@@ -69,8 +54,8 @@ template <class Element>
 void launch_norms(const Tensor& tensor, double* largest, cudaStream_t stream) {
   const std::int64_t total = tensor.shape[0] * tensor.shape[1] * tensor.shape[2];
   const std::int64_t blocks = std::min<std::int64_t>((total + 7) / 8, 8192);
-  norms_kernel<Element>
-      <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(View(tensor), total, largest);
+  norms_kernel<Element><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+      View<const Element>(tensor), total, largest);
   CUDA_CHECK(cudaGetLastError());
 }
 
@@ -80,8 +65,8 @@ constexpr int kDepth = 16;  // columns at a time
 /// Blocks take tiles of queries of all heads in turn; `largest`: one number, unscaled.
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
-    largest_score_kernel(View q, View k, std::int64_t tiles, std::int64_t queries_per_key,
-                         bool causal, double* largest) {
+    largest_score_kernel(View<const Element> q, View<const Element> k, std::int64_t tiles,
+                         std::int64_t queries_per_key, bool causal, double* largest) {
   __shared__ double s_q[kDepth][kTile + 1];
   __shared__ double s_k[kDepth][kTile + 1];
   const int tx = threadIdx.x % 16;
@@ -93,10 +78,8 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t b = head / q.heads;
     const std::int64_t h = head % q.heads;
     const std::int64_t first_q = tile % q_tiles * kTile;
-    const auto* q_head =
-        static_cast<const Element*>(q.data) + b * q.batch_stride + h * q.head_stride;
-    const auto* k_head = static_cast<const Element*>(k.data) + b * k.batch_stride +
-                         h / queries_per_key * k.head_stride;
+    const Element* q_head = q.row(b, 0, h);
+    const Element* k_head = k.row(b, 0, h / queries_per_key);
     const std::int64_t seen =
         causal ? min(k.rows, first_q + kTile + k.rows - q.rows) : k.rows;  // by the last query
     for (std::int64_t first_k = 0; first_k < seen; first_k += kTile) {
@@ -147,8 +130,8 @@ void launch_largest(const Problem& problem, const Operands& operands, double* la
   const std::int64_t tiles = problem.batch * problem.heads * ((problem.n_q + kTile - 1) / kTile);
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 4096));
   largest_score_kernel<Element><<<blocks, kThreads, 0, stream>>>(
-      View(operands.q), View(operands.k), tiles, problem.heads / problem.kv_heads,
-      problem.mask == Mask::causal, largest);
+      View<const Element>(operands.q), View<const Element>(operands.k), tiles,
+      problem.heads / problem.kv_heads, problem.mask == Mask::causal, largest);
   CUDA_CHECK(cudaGetLastError());
 }
 

@@ -73,7 +73,8 @@ class Oracle {
   Oracle& operator=(const Oracle&) = delete;
   virtual ~Oracle() = default;
 
-  /// Fills Q, K and V. The same spec gives the same bits on every device.
+  /// Fills Q, K and V. The same spec gives the same bits on every device,
+  /// but for the bits of a NaN.
   virtual void generate(const Problem& problem, const InputSpec& spec,
                         const Operands& operands) = 0;
   /// Float64 on the inputs as stored.
