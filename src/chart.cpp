@@ -245,20 +245,47 @@ Canvas plot(const Chart& chart, const Frame& frame, int columns, const Style& st
   return canvas;
 }
 
-/// The axis below the canvas: a tick at each value whose label finds room.
-std::string x_axis(const Frame& frame, const Canvas& canvas, int columns, std::size_t margin,
-                   const Glyphs& glyphs) {
-  std::vector<bool> ticked(static_cast<std::size_t>(columns), false);
-  std::string labels;  // ASCII: bytes are columns
-  for (const double value : frame.x_values) {
-    const std::string label = format_length(static_cast<std::int64_t>(value));
-    const auto column = static_cast<std::size_t>(canvas.column(frame.x(value)));
-    const std::size_t room = static_cast<std::size_t>(columns) -
-                             std::min(label.size(), static_cast<std::size_t>(columns));
-    const std::size_t start = std::min(column - std::min(column, (label.size() - 1) / 2), room);
-    if (!labels.empty() && start < labels.size() + 1) continue;
-    labels += std::string(start - labels.size(), ' ') + label;
-    ticked.at(column) = true;
+struct XTick {
+  std::size_t column = 0;
+  std::size_t start = 0;  ///< of the label
+  std::string label;      ///< ASCII: bytes are columns
+};
+
+/// Every stride-th value, counted from the last; nothing where labels would touch.
+std::optional<std::vector<XTick>> x_ticks(const Frame& frame, const Canvas& canvas,
+                                          std::size_t columns, std::size_t stride) {
+  std::vector<XTick> ticks;
+  const std::size_t count = frame.x_values.size();
+  for (std::size_t i = (count - 1) % stride; i < count; i += stride) {
+    const double value = frame.x_values[i];
+    XTick tick{static_cast<std::size_t>(canvas.column(frame.x(value))), 0,
+               format_length(static_cast<std::int64_t>(value))};
+    const std::size_t before = std::min(tick.column, (tick.label.size() - 1) / 2);
+    const std::size_t room = columns - std::min(tick.label.size(), columns);
+    tick.start = std::min(tick.column - before, room);
+    if (!ticks.empty() && tick.start <= ticks.back().start + ticks.back().label.size()) {
+      return std::nullopt;
+    }
+    ticks.push_back(tick);
+  }
+  return ticks;
+}
+
+/// The axis below the canvas, with as many values as find room.
+std::string x_axis(const Frame& frame, const Canvas& canvas, std::size_t columns,
+                   std::size_t margin, const Glyphs& glyphs) {
+  std::vector<XTick> ticks;
+  for (std::size_t stride = 1; stride <= frame.x_values.size(); ++stride) {
+    if (const auto fitting = x_ticks(frame, canvas, columns, stride)) {
+      ticks = *fitting;
+      break;
+    }
+  }
+  std::vector<bool> ticked(columns, false);
+  std::string labels;
+  for (const XTick& tick : ticks) {
+    labels += std::string(tick.start - labels.size(), ' ') + tick.label;
+    ticked.at(tick.column) = true;
   }
   std::string line;
   for (const bool tick : ticked) line += tick ? glyphs.tick_down : glyphs.horizontal;
@@ -314,7 +341,8 @@ std::string draw(const Chart& chart, const Style& style) {
     text += fmt::format("{:>{}}{}{}\n", label, margin,
                         label.empty() ? glyphs.vertical : glyphs.tick_left, canvas.text(row));
   }
-  return text + x_axis(frame, canvas, columns, margin, glyphs) + legend(chart, style, glyphs);
+  return text + x_axis(frame, canvas, static_cast<std::size_t>(columns), margin, glyphs) +
+         legend(chart, style, glyphs);
 }
 
 }  // namespace flashbench

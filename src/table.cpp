@@ -19,9 +19,10 @@ struct Column {
 };
 
 /// Between the implementation's name and the verdict; each as wide as its widest figure.
-constexpr std::array<Column, 6> kFigures{{{"time", 9},
+constexpr std::array<Column, 7> kFigures{{{"time", 10},
                                           {"spread", 7},
                                           {"speed-up", 8},
+                                          {"bound by", 8},
                                           {"HBM bytes", 10},
                                           {"workspace", 9},
                                           {"peak memory", 11}}};
@@ -148,6 +149,9 @@ std::vector<std::string> Table::figures(const Cell& cell) {
     time = format_seconds(cell.time->median_s);
     if (cell.time->too_short) time += '*';
     if (cell.time->throttled) time += '!';
+    const bool invalid = !impossibilities(cell).empty();
+    if (invalid) time += '?';
+    marked_invalid_ = marked_invalid_ || invalid;
     marked_short_ = marked_short_ || cell.time->too_short;
     marked_throttled_ = marked_throttled_ || cell.time->throttled;
   }
@@ -157,10 +161,13 @@ std::vector<std::string> Table::figures(const Cell& cell) {
                         ? format_significant(cell.speedup_over_naive->ratio) + "x"
                         : "-");
 
+  columns.emplace_back(timed && cell.bound ? to_string(cell.bound->bound_by) : "-");
+
   const std::optional<HbmBytes> bytes = hbm_bytes(cell);
   const bool modelled = bytes && !bytes->measured;
   marked_model_ = marked_model_ || modelled;
-  columns.push_back(bytes ? (modelled ? "~" : "") + format_bytes(bytes->bytes) : "-");
+  columns.push_back(bytes ? fmt::format("{}{}", modelled ? "~" : "", format_bytes(bytes->bytes))
+                          : "-");
 
   const bool sized = cell.memory.peak_bytes > 0;
   const auto size = [&](std::int64_t value) {
@@ -189,6 +196,7 @@ std::string Table::footnotes() const {
   std::string text;
   if (marked_short_) text += "  * too short to be told from an empty launch\n";
   if (marked_throttled_) text += "  ! the clock was well under the device's maximum\n";
+  if (marked_invalid_) text += "  ? more than the device can do: not to be believed\n";
   if (marked_model_) text += "  ~ modelled, not counted\n";
   return text;
 }

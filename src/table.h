@@ -39,6 +39,7 @@ class Table {
   bool marked_short_ = false;
   bool marked_model_ = false;
   bool marked_throttled_ = false;
+  bool marked_invalid_ = false;
 };
 
 /// The outcome of a cell in words: "exact", "exact, 256 of 262 144 rows", "out of memory: ...".
