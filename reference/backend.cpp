@@ -5,6 +5,7 @@
 #include "cpu_device.h"
 #include "error.h"
 #include "reference/catalogue.h"
+#include "reference/cpu_references.h"
 #include "reference/openblas.h"
 #include "reference/oracle.h"
 
@@ -27,6 +28,7 @@ Backend make_cpu_backend() {
   backend.device = std::make_unique<CpuDevice>(blas_description());
   backend.oracle = make_cpu_oracle();
   backend.catalogue = cpu_catalogue();
+  backend.open_references = make_cpu_reference_bench;
   return backend;
 }
 
