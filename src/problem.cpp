@@ -85,11 +85,9 @@ std::int64_t Problem::visible_pairs() const {
   // Row i sees i + n_kv - n_q + 1 keys; rows before n_q - n_kv see none.
   const std::int64_t seeing = std::min(n_q, n_kv);
   const std::int64_t first = n_kv - seeing + 1;  // keys of the first row that sees any
-  // An arithmetic series from `first` to n_kv; one of its factors is even.
+  // An arithmetic series from `first` to n_kv; of its two factors one is even.
   const std::int64_t ends = first + n_kv;
-  return seeing % 2 == 0 ? checked_multiply(seeing / 2, ends)
-                         : (ends % 2 == 0 ? checked_multiply(seeing, ends / 2)
-                                          : checked_multiply(seeing, ends) / 2);
+  return seeing % 2 == 0 ? checked_multiply(seeing / 2, ends) : checked_multiply(seeing, ends / 2);
 }
 
 double Problem::flops() const {

@@ -35,8 +35,13 @@ inline PlainAttention plain_attention(const Problem& problem, const Operands& op
   const double u_s = arithmetic.scores_in_dtype ? unit_roundoff(problem.dtype) : 0.0;
   const double u_p = arithmetic.weights_in_dtype ? unit_roundoff(problem.dtype) : 0.0;
   const double tiny_p = arithmetic.weights_in_dtype ? underflow_unit(problem.dtype) : 0x1p-125;
-  const auto value = [](const Tensor& t, std::int64_t b, std::int64_t n, std::int64_t h,
-                        std::int64_t c) { return load_element(t.data, t.dtype, t.at(b, n, h, c)); };
+  const auto vector = [](const Tensor& t, std::int64_t b, std::int64_t n, std::int64_t h) {
+    std::vector<double> values(static_cast<std::size_t>(t.shape[3]));
+    for (std::size_t c = 0; c < values.size(); ++c) {
+      values[c] = load_element(t.data, t.dtype, t.at(b, n, h, static_cast<std::int64_t>(c)));
+    }
+    return values;
+  };
   PlainAttention plain;
   plain.out.resize(static_cast<std::size_t>(problem.q_elements()));
   plain.tolerance.resize(plain.out.size());
@@ -45,7 +50,14 @@ inline PlainAttention plain_attention(const Problem& problem, const Operands& op
   for (std::int64_t b = 0; b < problem.batch; ++b) {
     for (std::int64_t h = 0; h < problem.heads; ++h) {
       const std::int64_t kv = h / (problem.heads / problem.kv_heads);
+      std::vector<std::vector<double>> k;
+      std::vector<std::vector<double>> v;
+      for (std::int64_t j = 0; j < problem.n_kv; ++j) {
+        k.push_back(vector(operands.k, b, j, kv));
+        v.push_back(vector(operands.v, b, j, kv));
+      }
       for (std::int64_t i = 0; i < problem.n_q; ++i) {
+        const std::vector<double> q = vector(operands.q, b, i, h);
         std::vector<double> weights;
         double most = -std::numeric_limits<double>::infinity();
         double a = 0.0;
@@ -55,8 +67,8 @@ inline PlainAttention plain_attention(const Problem& problem, const Operands& op
           if (!visible) continue;
           double score = 0.0;
           double magnitude = 0.0;
-          for (std::int64_t c = 0; c < problem.head_dim; ++c) {
-            const double product = value(operands.q, b, i, h, c) * value(operands.k, b, j, kv, c);
+          for (std::size_t c = 0; c < dim; ++c) {
+            const double product = q[c] * k[static_cast<std::size_t>(j)][c];
             score += product;
             magnitude += std::abs(product);
           }
@@ -76,21 +88,20 @@ inline PlainAttention plain_attention(const Problem& problem, const Operands& op
         plain.lse_tolerance[row] =
             2.0 * (score_error + (n + 8.0) * u + u * std::abs(plain.lse[row]));
         const auto at = static_cast<std::size_t>((b * problem.n_q + i) * problem.heads + h) * dim;
-        for (std::size_t c = 0; c < dim; ++c) {
-          double out = 0.0;
-          double magnitude = 0.0;
-          double underflow = 0.0;
-          for (std::size_t j = 0; j < weights.size(); ++j) {
-            const double v = value(operands.v, b, static_cast<std::int64_t>(j), kv,
-                                   static_cast<std::int64_t>(c));
-            out += weights[j] / sum * v;
-            magnitude += weights[j] / sum * std::abs(v);
-            underflow += tiny_p * std::abs(v);
+        std::vector<double> magnitude(dim);
+        std::vector<double> underflow(dim);
+        for (std::size_t j = 0; j < weights.size(); ++j) {
+          for (std::size_t c = 0; c < dim; ++c) {
+            plain.out[at + c] += weights[j] / sum * v[j][c];
+            magnitude[c] += weights[j] / sum * std::abs(v[j][c]);
+            underflow[c] += tiny_p * std::abs(v[j][c]);
           }
-          plain.out[at + c] = out;
-          plain.tolerance[at + c] = 2.0 * ((weight_error + n * u) * magnitude + underflow +
-                                           unit_roundoff(problem.dtype) * std::abs(out)) +
-                                    underflow_unit(problem.dtype);
+        }
+        for (std::size_t c = 0; c < dim; ++c) {
+          plain.tolerance[at + c] =
+              2.0 * ((weight_error + n * u) * magnitude[c] + underflow[c] +
+                     unit_roundoff(problem.dtype) * std::abs(plain.out[at + c])) +
+              underflow_unit(problem.dtype);
         }
       }
     }
