@@ -18,4 +18,13 @@ std::string_view to_string(Load load) {
   return load == Load::burst ? "burst" : "sustained";
 }
 
+std::string_view to_string(CounterMode mode) {
+  switch (mode) {
+    case CounterMode::automatic: return "auto";
+    case CounterMode::on: return "on";
+    case CounterMode::off: return "off";
+  }
+  return "?";
+}
+
 }  // namespace flashbench

@@ -7,11 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "bound.h"
+#include "counters.h"
 #include "device.h"
 #include "exactness.h"
 #include "implementation.h"
 #include "load.h"
 #include "problem.h"
+#include "references.h"
 
 namespace flashbench {
 
@@ -33,18 +36,14 @@ struct TimeStats {
   bool throttled = false;             ///< that clock was well under the device's maximum
 };
 
-/// HBM bytes by the device's counters.
-struct MeasuredTraffic {
-  double read_bytes = 0;
-  double write_bytes = 0;
-};
-
 /// One step of a cell's plan.
 struct StepResult {
   std::string name;
   std::optional<double> median_s;
   std::optional<StepModel> model;
-  std::optional<MeasuredTraffic> measured;
+  std::optional<CounterFigures> measured;
+  std::optional<StepBound> bound;       ///< against the references of the run
+  std::vector<std::string> impossible;  ///< why the figures cannot be true; empty where they can
 };
 
 struct MemoryFigures {
@@ -62,6 +61,12 @@ struct Ratio {
   double high = 0;
 };
 
+/// What the harness reads between two series of the very same plan.
+struct NoiseFloor {
+  Ratio ratio;          ///< 99 % interval of the paired ratio of one plan with itself
+  bool stable = false;  ///< the interval covers 1
+};
+
 /// One problem x one implementation, with its outcome.
 struct Cell {
   Problem problem;
@@ -77,7 +82,13 @@ struct Cell {
   MemoryFigures memory;
   std::map<std::string, std::string> choices;  ///< Plan::choices
   std::optional<Ratio> speedup_over_naive;     ///< paired samples; above 1 is faster
+  std::optional<PlanCounters> counters;        ///< of the whole plan, and of its steps
+  std::optional<PlanBound> bound;
 };
+
+/// automatic: hardware counters where they can be had. on: the run fails without them.
+enum class CounterMode : std::uint8_t { automatic, on, off };
+std::string_view to_string(CounterMode mode);
 
 struct Settings {
   CacheState cache = CacheState::cold;
@@ -87,6 +98,9 @@ struct Settings {
   double time_limit_s = 1;   ///< of sampling, per cell
   double precision = 0.005;  ///< relative half-width of the median's interval that ends sampling
   std::uint64_t seed = 0;
+  CounterMode counters = CounterMode::automatic;
+  bool references = true;    ///< measure them at the start, and again as the run goes on
+  bool noise_floor = false;  ///< time one implementation against itself first
 };
 
 /// A whole run: what the JSON document holds.
@@ -96,6 +110,9 @@ struct Run {
   bool interrupted = false;
   DeviceInfo device;
   Settings settings;
+  std::optional<References> references;
+  std::optional<NoiseFloor> noise_floor;
+  std::vector<std::string> warnings;  ///< said once each
   std::vector<Cell> cells;
 };
 

@@ -10,6 +10,7 @@
 
 #include "annotate.h"
 #include "error.h"
+#include "figures.h"
 #include "sampling.h"
 #include "verifier.h"
 #include "workbench.h"
@@ -21,6 +22,9 @@ namespace {
 // Memory that a launch may take beyond the arena before it counts as taken behind the harness: the
 // driver hands out 2 MiB pages, and other small clients of the card come and go.
 constexpr std::int64_t kHiddenAllocationBytes = std::int64_t{8} << 20;
+
+// A cell shorter than this is too much of a launch to show the noise of the timing.
+constexpr double kLeastNoiseSeconds = 200e-6;
 
 /// A cell in the making.
 struct Entry {
@@ -53,10 +57,11 @@ void guarded(const Entry& entry, Body&& body) {
 
 class ProblemRun {
  public:
-  ProblemRun(Backend& backend, const Settings& settings, std::vector<Candidate>& candidates,
-             const std::atomic<bool>& stop)
+  ProblemRun(Backend& backend, const Settings& settings, const Instruments& instruments,
+             std::vector<Candidate>& candidates, const std::atomic<bool>& stop)
       : backend_(backend),
         settings_(settings),
+        instruments_(instruments),
         problem_(candidates.front().cell.problem),
         stop_(stop),
         arena_(*backend.device) {
@@ -74,6 +79,7 @@ class ProblemRun {
     }
     compare_whole_outputs();
     time_interleaved();
+    measure_noise();
     for (Entry& entry : entries_) {
       if (!entry.alive() || !entry.cell().time) continue;
       guarded(entry, [&] { finish(entry); });
@@ -197,19 +203,6 @@ class ProblemRun {
     }
   }
 
-  SamplingSettings sampling() const {
-    SamplingSettings sampling;
-    sampling.cache = settings_.cache;
-    sampling.load = settings_.load;
-    sampling.stopping.precision = settings_.precision;
-    sampling.stopping.time_limit_s = settings_.time_limit_s;
-    if (settings_.samples > 0) {
-      sampling.stopping.max_samples = settings_.samples;
-      sampling.stopping.min_samples = std::min(sampling.stopping.min_samples, settings_.samples);
-    }
-    return sampling;
-  }
-
   void time_interleaved() {
     const Range phase("time");
     std::vector<Entry*> timed;
@@ -223,7 +216,7 @@ class ProblemRun {
     if (timed.empty() || stop_) return;
     std::vector<TimeStats> times;
     try {
-      times = sample_interleaved(*backend_.device, plans, sampling(), stop_);
+      times = sample_interleaved(*backend_.device, plans, sampling_settings(settings_), stop_);
     } catch (const Error& error) {
       for (const Entry* entry : timed) entry->end(Status::failed, error.what());
       throw;
@@ -242,6 +235,21 @@ class ProblemRun {
     }
   }
 
+  /// Times the first plan that is long enough against itself, once a run.
+  void measure_noise() {
+    if (instruments_.noise_floor == nullptr || *instruments_.noise_floor || stop_) return;
+    const auto entry = std::ranges::find_if(entries_, [](const Entry& candidate) {
+      return candidate.alive() && candidate.cell().time &&
+             candidate.cell().time->median_s >= kLeastNoiseSeconds;
+    });
+    if (entry == entries_.end()) return;
+    guarded(*entry, [&] {
+      const Enqueue plan = [&](Stream stream) { entry->plan.enqueue(stream); };
+      *instruments_.noise_floor =
+          measure_noise_floor(*backend_.device, plan, sampling_settings(settings_), stop_);
+    });
+  }
+
   /// Verifies what the timed launches wrote, and fills the figures step by step.
   void finish(Entry& entry) {
     const Implementation& implementation = *entry.candidate->implementation;
@@ -256,21 +264,26 @@ class ProblemRun {
       entry.cell().speedup_over_naive.reset();
       return;
     }
-    fill_steps(entry);
+    derive(entry);
     entry.cell().status = Status::ok;
   }
 
-  void fill_steps(Entry& entry) {
-    const auto models = entry.candidate->implementation->model(problem_, backend_.device->info());
-    if (!models) entry.cell().model_reason = "not our code: its memory traffic is not modelled";
-    const std::vector<double> seconds = step_seconds(entry);
-    for (std::size_t i = 0; i < entry.plan.steps.size(); ++i) {
-      StepResult step;
-      step.name = entry.plan.steps[i].name;
-      if (i < seconds.size()) step.median_s = seconds[i];
-      if (models) step.model = models->at(i);
-      entry.cell().steps.push_back(std::move(step));
+  void derive(Entry& entry) {
+    Cell& cell = entry.cell();
+    Measurements measured;
+    measured.models = entry.candidate->implementation->model(problem_, backend_.device->info());
+    if (!measured.models) cell.model_reason = "not our code: its memory traffic is not modelled";
+    measured.step_seconds = step_seconds(entry);
+    if (instruments_.counters == nullptr) {
+      cell.measured_reason = "counters are off";
+    } else {
+      const Range phase("count");
+      measured.counters = instruments_.counters->measure(entry.plan, problem_.dtype);
+      if (!measured.counters) cell.measured_reason = instruments_.counters->reason();
     }
+    std::vector<std::string> names;
+    for (const Step& step : entry.plan.steps) names.push_back(step.name);
+    derive_figures(cell, names, measured, instruments_.references, backend_.device->info());
   }
 
   /// Time of each step within the plan: differences between the medians of its growing prefixes, so
@@ -285,7 +298,7 @@ class ProblemRun {
         for (std::size_t i = 0; i < count; ++i) steps[i].enqueue(stream);
       });
     }
-    SamplingSettings settings = sampling();
+    SamplingSettings settings = sampling_settings(settings_);
     settings.stopping.time_limit_s *= 0.5;
     const auto times = sample_interleaved(*backend_.device, prefixes, settings, stop_);
     std::vector<double> seconds;
@@ -301,6 +314,7 @@ class ProblemRun {
 
   Backend& backend_;
   const Settings& settings_;
+  const Instruments& instruments_;
   Problem problem_;
   const std::atomic<bool>& stop_;
   Arena arena_;
@@ -312,9 +326,10 @@ class ProblemRun {
 
 }  // namespace
 
-void run_problem(Backend& backend, const Settings& settings, std::vector<Candidate>& candidates,
-                 const std::atomic<bool>& stop) {
-  if (!candidates.empty()) ProblemRun(backend, settings, candidates, stop).run();
+void run_problem(Backend& backend, const Settings& settings, const Instruments& instruments,
+                 std::vector<Candidate>& candidates, const std::atomic<bool>& stop) {
+  if (candidates.empty()) return;
+  ProblemRun(backend, settings, instruments, candidates, stop).run();
 }
 
 }  // namespace flashbench

@@ -141,6 +141,19 @@ class Sampler {
 
 }  // namespace
 
+SamplingSettings sampling_settings(const Settings& settings) {
+  SamplingSettings sampling;
+  sampling.cache = settings.cache;
+  sampling.load = settings.load;
+  sampling.stopping.precision = settings.precision;
+  sampling.stopping.time_limit_s = settings.time_limit_s;
+  if (settings.samples > 0) {
+    sampling.stopping.max_samples = settings.samples;
+    sampling.stopping.min_samples = std::min(sampling.stopping.min_samples, settings.samples);
+  }
+  return sampling;
+}
+
 std::vector<TimeStats> sample_interleaved(Device& device, std::span<const Enqueue> plans,
                                           const SamplingSettings& settings,
                                           const std::atomic<bool>& stop) {

@@ -21,6 +21,9 @@ struct SamplingSettings {
   double burst_rest_s = 0.1;  ///< burst: longest rest after a sample
 };
 
+/// How the settings of a run ask for samples.
+SamplingSettings sampling_settings(const Settings& settings);
+
 /// Times several plans on one device, sample by sample in turn, so that drift hits all alike and
 /// the i-th samples of any two are a pair for paired_ratio(). Each round starts with another plan.
 /// Every plan has run at least once before (compiled, loaded, its memory touched).
@@ -41,12 +44,6 @@ std::vector<TimeStats> sample_interleaved(Device& device, std::span<const Enqueu
 /// So time_ratio(naive, fused) is above 1 where fused is faster. Nothing without a pair.
 std::optional<Ratio> time_ratio(const TimeStats& numerator, const TimeStats& denominator,
                                 double confidence = 0.95);
-
-/// What the harness reads between two series of the very same plan.
-struct NoiseFloor {
-  Ratio ratio;          ///< 99 % interval of the paired ratio of one plan with itself
-  bool stable = false;  ///< the interval covers 1
-};
 
 /// An A/A run: the plan sampled against itself. Nothing where it was stopped before a pair.
 std::optional<NoiseFloor> measure_noise_floor(Device& device, const Enqueue& plan,

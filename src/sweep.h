@@ -30,12 +30,14 @@ class SweepObserver {
                        std::size_t /*index*/, std::size_t /*total_cells*/) {}
   /// run.cells.back() has just been finished.
   virtual void finished(const Run& /*run*/, std::size_t /*total_cells*/) {}
+  /// run.warnings.back() is new.
+  virtual void warned(const Run& /*run*/) {}
   virtual void end(const Run& /*run*/) {}
 };
 
 /// Runs the cells. One cell's failure becomes its status; only a lost device makes the rest
 /// `not_run`. Stops after the cell in hand once `stop` is set (run.interrupted). `run` comes in
-/// with command, started_utc, device and settings filled, and grows its cells.
+/// with command, started_utc and device filled, and grows its cells.
 void sweep(Backend& backend, const SweepRequest& request, Run& run, SweepObserver& observer,
            const std::atomic<bool>& stop);
 

@@ -222,6 +222,80 @@ TEST_F(Sweep, ScoresBeyondTheDtypeAreUnsupportedWithTheLargest) {
   EXPECT_THAT(*result.cells[0].reason, HasSubstr("65504"));
 }
 
+/// Counts of what it is told.
+class FakeProfiler : public RangeProfiler {
+ public:
+  Result profile(std::span<const Quantity> quantities,
+                 std::span<const CountedRange> ranges) override {
+    Result result;
+    result.passes = 1;
+    for (const CountedRange& range : ranges) {
+      range.prepare(nullptr);
+      range.body(nullptr);
+      Counts counts;
+      for (const Quantity quantity : quantities) counts[quantity] = 1000;
+      result.ranges.push_back(counts);
+    }
+    return result;
+  }
+};
+
+TEST_F(Sweep, CountersFillTheMeasuredTraffic) {
+  backend_.open_profiler = [](Device&) { return std::make_unique<FakeProfiler>(); };
+  add_right("right", Kind::fused, 1e-3);
+  const auto result = run();
+  ASSERT_TRUE(result.cells[0].steps[0].measured) << result.cells[0].measured_reason.value_or("");
+  EXPECT_EQ(result.cells[0].steps[0].measured->read_bytes, 1000);
+  EXPECT_FALSE(result.cells[0].measured_reason);
+}
+
+TEST_F(Sweep, MissingCountersAreSaidOnceAndTheSweepGoesOn) {
+  device_->mutable_info().kind = DeviceKind::cuda;
+  int opened = 0;
+  backend_.open_profiler = [&](Device&) -> std::unique_ptr<RangeProfiler> {
+    ++opened;
+    throw CountersUnavailable("no permission: run as root");
+  };
+  add_right("right", Kind::fused, 1e-3);
+  request_.problems.push_back(request_.problems.front());
+  const auto result = run();
+  EXPECT_EQ(opened, 1);
+  ASSERT_EQ(result.warnings.size(), 1U);
+  EXPECT_THAT(result.warnings[0], HasSubstr("no permission"));
+  ASSERT_EQ(result.cells.size(), 2U);
+  EXPECT_EQ(result.cells[1].status, Status::ok);
+  EXPECT_THAT(*result.cells[1].measured_reason, HasSubstr("no permission"));
+}
+
+TEST_F(Sweep, CountersAskedForAndMissingEndTheRun) {
+  request_.settings.counters = CounterMode::on;
+  add_right("right", Kind::fused, 1e-3);
+  EXPECT_THROW(run(), Error);
+}
+
+TEST_F(Sweep, CountersOffAreNotTouched) {
+  request_.settings.counters = CounterMode::off;
+  backend_.open_profiler = [](Device&) -> std::unique_ptr<RangeProfiler> {
+    ADD_FAILURE() << "opened";
+    return nullptr;
+  };
+  add_right("right", Kind::fused, 1e-3);
+  EXPECT_EQ(run().cells[0].measured_reason, "counters are off");
+}
+
+TEST_F(Sweep, ANoiseFloorThatMissesOneMarksTheRunUnstable) {
+  request_.settings.noise_floor = true;
+  request_.settings.samples = 40;
+  int launches = 0;
+  add("alternating", Kind::fused, [&](const Problem& problem, const Operands& operands) {
+    plain_attention_into(problem, operands);
+    device_->advance(++launches % 2 == 0 ? 1.0e-3 : 1.1e-3);
+  });
+  const auto result = run();
+  ASSERT_TRUE(result.noise_floor);
+  EXPECT_EQ(result.noise_floor->stable, result.warnings.empty());
+}
+
 TEST(ExitCode, NamesTheWorstThingThatHappened) {
   const auto code = [](std::initializer_list<Status> statuses, bool interrupted = false) {
     flashbench::Run run;
