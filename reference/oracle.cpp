@@ -165,7 +165,7 @@ class GroupOracle {
     const double storages[2] = {0.0, unit_roundoff(problem_.dtype)};
     const std::size_t d = vector_.size();
     std::vector<std::array<Anchor, 2>> anchors(rows_.size());
-    std::vector<std::array<double, 2>> floors(rows_.size());
+    std::vector<std::array<RowSums, 2>> row_sums(rows_.size());
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       for (std::size_t t = 0; t < storages_; ++t) {
         anchors[i][t] = make_anchor(rows_[i].peak, root_dim_, storages[t]);
@@ -183,7 +183,8 @@ class GroupOracle {
         for (std::size_t t = 0; t < storages_; ++t) {
           const KeyPerturbation factors =
               perturb_key(row.peak, anchors[i][t], root_dim_, row.s[key], row.dot[key], j);
-          floors[i][t] += factors.floor;
+          row_sums[i][t].growth += factors.growth;
+          row_sums[i][t].floor += factors.floor;
           add_perturbation(factors, row.out, to_.scores[t], at);
         }
       }
@@ -191,7 +192,8 @@ class GroupOracle {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       for (std::size_t t = 0; t < storages_ && rows_[i].visible > 0; ++t) {
         double* bound = to_.scores[t].bound.data() + group_.members[i] * d;
-        for (std::size_t c = 0; c < d; ++c) bound[c] /= floors[i][t];
+        for (std::size_t c = 0; c < d; ++c) bound[c] /= row_sums[i][t].floor;
+        to_.scores[t].lse_bound[group_.members[i]] = lse_bound(row_sums[i][t], anchors[i][t]);
       }
     }
   }

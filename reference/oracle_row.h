@@ -69,6 +69,17 @@ FLASHBENCH_HOST_DEVICE inline KeyPerturbation perturb_key(const RowPeak& peak, c
   return {weight_growth(fall, delta) / peak.l, exp(-fall - delta) / peak.l, p * p * error.variance};
 }
 
+/// The sums of one row and ScoreStorage in the second pass.
+struct RowSums {
+  double growth = 0;
+  double floor = 0;
+};
+
+/// How far the row's log-sum-exp may move.
+FLASHBENCH_HOST_DEVICE inline double lse_bound(const RowSums& sums, const Anchor& anchor) {
+  return log1p(sums.growth) + anchor.error;
+}
+
 /// The sums of one row and column in the second pass.
 struct ColumnSums {
   double weight_sum = 0;

@@ -54,18 +54,19 @@ struct Batch {
   double storage[2] = {0, 0};
   int storages = 1;
 
-  const DeviceRow* rows = nullptr;     // [rows]
-  double* s = nullptr;                 // [pairs]
-  double* dot = nullptr;               // [pairs]
-  RowPeak* partial_peaks = nullptr;    // [rows, chunks]
-  RowPeak* peaks = nullptr;            // [rows]
-  double* partial_l = nullptr;         // [rows, chunks]
-  double* partial_out = nullptr;       // [rows, chunks, head_dim]
-  double* out = nullptr;               // [rows, head_dim]
-  double* lse = nullptr;               // [rows]
-  double* partial_floor = nullptr;     // [rows, chunks, 2]
-  ColumnSums* partial_sums = nullptr;  // [rows, chunks, head_dim]
-  ColumnSums* sums = nullptr;          // [rows, head_dim]
+  const DeviceRow* rows = nullptr;      // [rows]
+  double* s = nullptr;                  // [pairs]
+  double* dot = nullptr;                // [pairs]
+  RowPeak* partial_peaks = nullptr;     // [rows, chunks]
+  RowPeak* peaks = nullptr;             // [rows]
+  double* partial_l = nullptr;          // [rows, chunks]
+  double* partial_out = nullptr;        // [rows, chunks, head_dim]
+  double* out = nullptr;                // [rows, head_dim]
+  double* lse = nullptr;                // [rows]
+  RowSums* partial_row_sums = nullptr;  // [rows, chunks, 2]
+  double* lse_bounds = nullptr;         // [rows, 2]
+  ColumnSums* partial_sums = nullptr;   // [rows, chunks, head_dim]
+  ColumnSums* sums = nullptr;           // [rows, head_dim]
 };
 
 struct Chunk {
@@ -240,7 +241,7 @@ __global__ void __launch_bounds__(kThreads) spreads_kernel(Batch batch) {
   const std::int64_t last = defined ? chunk.last : chunk.first;
   const ColumnGroups map(batch.head_dim);
   Anchor anchors[kStorages];
-  double floors[kStorages] = {};
+  RowSums row_sums[kStorages];
   for (int t = 0; t < kStorages; ++t)
     anchors[t] = make_anchor(peak, batch.root_dim, batch.storage[t]);
 
@@ -258,7 +259,10 @@ __global__ void __launch_bounds__(kThreads) spreads_kernel(Batch batch) {
         for (int t = 0; t < kStorages; ++t) {
           const KeyPerturbation factors =
               perturb_key(peak, anchors[t], batch.root_dim, s, dot, mine);
-          if (base == 0) floors[t] += factors.floor;
+          if (base == 0) {
+            row_sums[t].growth += factors.growth;
+            row_sums[t].floor += factors.floor;
+          }
           s_factors[t][threadIdx.x] = factors;
         }
       }
@@ -292,26 +296,39 @@ __global__ void __launch_bounds__(kThreads) spreads_kernel(Batch batch) {
     }
     __syncthreads();
   }
-  for (int t = 0; t < kStorages; ++t) {
-    if (threadIdx.x < kTile) s_p[threadIdx.x] = floors[t];
+  const auto block_sum = [&](double mine) {  // of the threads that have keys; thread 0 gets it
+    if (threadIdx.x < kTile) s_p[threadIdx.x] = mine;
     __syncthreads();
     for (int step = kTile / 2; step > 0; step /= 2) {
       if (static_cast<int>(threadIdx.x) < step) s_p[threadIdx.x] += s_p[threadIdx.x + step];
       __syncthreads();
     }
-    if (threadIdx.x == 0) batch.partial_floor[std::int64_t{blockIdx.x} * 2 + t] = s_p[0];
+    const double sum = s_p[0];
     __syncthreads();
+    return sum;
+  };
+  for (int t = 0; t < kStorages; ++t) {
+    const RowSums sums{block_sum(row_sums[t].growth), block_sum(row_sums[t].floor)};
+    if (threadIdx.x == 0) batch.partial_row_sums[std::int64_t{blockIdx.x} * 2 + t] = sums;
   }
 }
 
 /// A block a row.
 __global__ void __launch_bounds__(kThreads) merge_spreads_kernel(Batch batch) {
   const std::int64_t row = blockIdx.x;
-  double floors[2] = {0, 0};
+  RowSums row_sums[2];
   for (int i = 0; i < batch.chunks; ++i) {
     for (int t = 0; t < batch.storages; ++t) {
-      floors[t] += batch.partial_floor[(row * batch.chunks + i) * 2 + t];
+      const RowSums& part = batch.partial_row_sums[(row * batch.chunks + i) * 2 + t];
+      row_sums[t].growth += part.growth;
+      row_sums[t].floor += part.floor;
     }
+  }
+  const RowPeak peak = batch.peaks[row];
+  if (static_cast<int>(threadIdx.x) < batch.storages) {
+    const int t = threadIdx.x;
+    const Anchor anchor = make_anchor(peak, batch.root_dim, batch.storage[t]);
+    batch.lse_bounds[row * 2 + t] = row_sums[t].floor > 0 ? lse_bound(row_sums[t], anchor) : 0.0;
   }
   for (int c = threadIdx.x; c < batch.head_dim; c += kThreads) {
     ColumnSums sums;
@@ -319,7 +336,7 @@ __global__ void __launch_bounds__(kThreads) merge_spreads_kernel(Batch batch) {
       add_sums(sums, batch.partial_sums[(row * batch.chunks + i) * batch.head_dim + c]);
     }
     for (int t = 0; t < batch.storages; ++t) {
-      if (floors[t] > 0) sums.bound[t] /= floors[t];
+      if (row_sums[t].floor > 0) sums.bound[t] /= row_sums[t].floor;
     }
     batch.sums[row * batch.head_dim + c] = sums;
   }
@@ -429,7 +446,8 @@ class RowsOnDevice {
     partial_out_.reserve(parts * d);
     out_.reserve(rows.size() * d);
     lse_.reserve(rows.size());
-    partial_floor_.reserve(parts * 2);
+    partial_row_sums_.reserve(parts * 2);
+    lse_bounds_.reserve(rows.size() * 2);
     partial_sums_.reserve(parts * d);
     sums_.reserve(rows.size() * d);
     batch.rows = device_rows.data();
@@ -441,7 +459,8 @@ class RowsOnDevice {
     batch.partial_out = partial_out_.data();
     batch.out = out_.data();
     batch.lse = lse_.data();
-    batch.partial_floor = partial_floor_.data();
+    batch.partial_row_sums = partial_row_sums_.data();
+    batch.lse_bounds = lse_bounds_.data();
     batch.partial_sums = partial_sums_.data();
     batch.sums = sums_.data();
     run_batch(problem_.dtype, batch, count, stream_);
@@ -452,6 +471,12 @@ class RowsOnDevice {
     collect(first, peaks, sums);
     out_.download(truth_.out.data() + first * d, rows.size() * d, stream_);
     lse_.download(truth_.lse.data() + first, rows.size(), stream_);
+    std::vector<double> lse_bounds(rows.size() * 2);
+    lse_bounds_.download(lse_bounds.data(), lse_bounds.size(), stream_);
+    for (std::size_t i = 0; i < lse_bounds.size(); ++i) {
+      std::vector<double>& to = truth_.scores[i % 2].lse_bound;
+      if (!to.empty()) to[first + i / 2] = lse_bounds[i];
+    }
   }
 
   void collect(std::size_t first, const std::vector<RowPeak>& peaks,
@@ -475,7 +500,8 @@ class RowsOnDevice {
   cudaStream_t stream_;
   OracleRows& truth_;
   // Of one batch (Batch has their shapes), kept for the next.
-  DeviceArray<double> s_, dot_, partial_l_, partial_out_, out_, lse_, partial_floor_;
+  DeviceArray<double> s_, dot_, partial_l_, partial_out_, out_, lse_, lse_bounds_;
+  DeviceArray<RowSums> partial_row_sums_;
   DeviceArray<RowPeak> partial_peaks_, peaks_;
   DeviceArray<ColumnSums> partial_sums_, sums_;
 };

@@ -41,6 +41,7 @@
 //    add a sum p_j |v_j|: a = u (c + c' sqrt(n)) with rounding to nearest (Higham and Mary again, n
 //    single additions), a = u (c + c'' n / 16) on tensor cores, where truncation has a mean.
 //    Products of subnormal values err by 2^-150 each.
+//    The log-sum-exp moves by at most log sum p_j exp(delta_j) + a, and its own rounding.
 // 4. The output is rounded: B <- B + u_out (|o| + B) + eta_out.
 //
 // bound_ratio = max |error| / B. It holds for any data, and in 16 bits right kernels reach 0.25 to
@@ -132,6 +133,12 @@ class ErrorBudget {
     const double before = moved * (1.0 + relative) + relative * truth_.weight_sum[i] +
                           flushed_ * truth_.value_sum[i] + products_;
     return before + out_roundoff_ * (std::fabs(truth_.out[i]) + before) + out_underflow_;
+  }
+
+  /// The bound of the error of the log-sum-exp of row `row`, the one that was set.
+  double lse_bound(std::size_t row) const {
+    return scores_->lse_bound[row] + sums_ +
+           kF32Roundoff * kScoreFactor * (1.0 + std::fabs(truth_.lse[row]));
   }
 
   /// The expected square of the error of element `i`.
@@ -308,6 +315,32 @@ Exactness judge(const Problem& problem, const Arithmetic& arithmetic, const Orac
   }
   conclude(exactness);
   return exactness;
+}
+
+void judge_lse(const Problem& problem, const Arithmetic& arithmetic, const OracleRows& truth,
+               std::span<const double> got, Exactness& exactness) {
+  ErrorBudget budget(problem, arithmetic, truth);
+  exactness.lse_bound_ratio = 0.0;
+  for (std::size_t r = 0; r < truth.rows.size(); ++r) {
+    const std::int64_t visible = problem.visible_keys(truth.rows[r].row);
+    const double want = truth.lse[r];
+    double ratio = 0;
+    if (want == -kInfinity) {
+      // Of scores that are all -infinity, as of none, it is -infinity or nothing.
+      ratio = got[r] == want || (visible > 0 && std::isnan(got[r])) ? 0.0 : kInfinity;
+    } else {
+      if (std::isfinite(want)) budget.set_row(r, visible);
+      const double bound = std::isfinite(want) ? budget.lse_bound(r) : 0.0;
+      ratio = error_ratio(got[r], want, bound, max_finite(Dtype::f32));
+    }
+    if (ratio <= *exactness.lse_bound_ratio) continue;
+    exactness.lse_bound_ratio = ratio;
+    if (ratio > 1.0 && exactness.verdict == Verdict::exact) exactness.verdict = Verdict::not_exact;
+    if (ratio > 1.0) {
+      exactness.reason = fmt::format("log-sum-exp {} at {} where the truth is {}", got[r],
+                                     place(truth.rows[r]), want);
+    }
+  }
 }
 
 std::optional<std::string> compare_outputs(const Problem& problem, const OutputScan& scan,

@@ -36,6 +36,7 @@ struct Exactness {
   double rel_frobenius = 0;
   double max_ulp = 0;  ///< of the output dtype
   WorstElement worst;
+  std::optional<double> lse_bound_ratio;  ///< the same of the log-sum-exp, where it was asked for
   std::int64_t rows_checked = 0;
   std::int64_t rows_total = 0;
   std::optional<bool> deterministic;  ///< two launches agree bit for bit
@@ -53,6 +54,11 @@ struct Exactness {
 /// softmax and is not judged.
 Exactness judge(const Problem& problem, const Arithmetic& arithmetic, const OracleRows& truth,
                 std::span<const double> got, bool generic);
+
+/// Judges the log-sum-exp of the same rows as well: `got` as in truth.rows. Its error has a bound
+/// of its own, and a row without visible keys must have -infinity. Adds to what judge() found.
+void judge_lse(const Problem& problem, const Arithmetic& arithmetic, const OracleRows& truth,
+               std::span<const double> got, Exactness& exactness);
 
 /// Whether the rows of `out` that no oracle looked at could be those of a right output, given
 /// `scan`, its comparison with the output `reference` of a second implementation. Both have passed

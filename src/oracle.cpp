@@ -16,6 +16,7 @@ OracleRows make_oracle_rows(const Problem& problem, std::span<const RowId> rows)
   for (std::size_t storage = 0; storage < storages; ++storage) {
     truth.scores[storage].bound.resize(elements);
     truth.scores[storage].variance.resize(elements);
+    truth.scores[storage].lse_bound.resize(rows.size());
   }
   return truth;
 }

@@ -23,8 +23,9 @@ struct RowId {
 /// normalised weights, v: values, o: output, delta_j: bound of the error of score j
 /// (error_model.h).
 struct ScorePerturbation {
-  std::vector<double> bound;     ///< sum p_j (exp(delta_j) - 1) |v_j - o| / sum p_j exp(-delta_j)
-  std::vector<double> variance;  ///< sum p_j^2 E[delta_j^2] (v_j - o)^2
+  std::vector<double> bound;      ///< sum p_j (exp(delta_j) - 1) |v_j - o| / sum p_j exp(-delta_j)
+  std::vector<double> variance;   ///< sum p_j^2 E[delta_j^2] (v_j - o)^2
+  std::vector<double> lse_bound;  ///< [rows] log sum p_j exp(delta_j): how far the lse may move
 };
 
 /// The float64 truth of some rows, and the sums from which exactness.h builds the error bound and

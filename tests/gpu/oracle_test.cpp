@@ -146,6 +146,7 @@ void expect_same_truth(const OracleRows& cuda, const OracleRows& cpu, const std:
   EXPECT_LT(distance(cuda.value_sum, cpu.value_sum, 0), 1e-10) << what;
   EXPECT_LT(distance(cuda.value_distance, cpu.value_distance, floor), 1e-9) << what;
   for (std::size_t t = 0; t < 2; ++t) {
+    EXPECT_LT(distance(cuda.scores[t].lse_bound, cpu.scores[t].lse_bound, 1e-9), 1e-6) << what;
     // Sums of |v - o|: where all of a row's weight is on one key they are differences of equals.
     EXPECT_LT(distance(cuda.scores[t].bound, cpu.scores[t].bound, 1e-12 * size), 1e-3) << what;
     EXPECT_LT(distance(cuda.scores[t].variance, cpu.scores[t].variance, 1e-24 * size * size), 1e-3)
