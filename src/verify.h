@@ -1,0 +1,70 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arena.h"
+#include "backend.h"
+#include "cell.h"
+#include "exactness.h"
+#include "workbench.h"
+
+namespace flashbench {
+
+/// A problem with the inputs that implementations are judged on.
+struct VerifyCase {
+  std::string name;  ///< unique in a suite: "position bf16 causal N1000 d64"
+  Problem problem;
+  InputSpec inputs;
+};
+
+/// What became of one implementation on one case.
+struct CaseOutcome {
+  Status status = Status::not_run;     ///< ok, wrong, unsupported, out_of_memory or failed
+  std::optional<std::string> reason;   ///< where the status is not ok
+  std::optional<Exactness> exactness;  ///< where it ran
+};
+
+/// One case made ready: memory, inputs and the truth, shared by the implementations judged on it.
+class CaseRun {
+ public:
+  /// `budget`: operations that the oracle may spend (select_rows). Throws OutOfMemory where the
+  /// case itself does not fit.
+  CaseRun(Backend& backend, const VerifyCase& verify_case, double budget);
+
+  /// Runs `implementation` twice over poison and judges output and log-sum-exp: written everywhere,
+  /// finite where the truth is, within the bound, and the same bits twice. What goes wrong becomes
+  /// the outcome's status; DeviceLost is thrown.
+  CaseOutcome judge(const Implementation& implementation);
+
+  const OracleRows& truth() const { return truth_; }
+  const Workbench& bench() const { return bench_; }
+
+ private:
+  CaseOutcome run(const Implementation& implementation);
+  std::optional<std::string> cannot_run(const Implementation& implementation);
+  Exactness judge_output(const Arithmetic& arithmetic);
+
+  Backend& backend_;
+  VerifyCase case_;
+  Arena arena_;
+  Workbench bench_;
+  OracleRows truth_;
+  std::optional<double> largest_score_;
+};
+
+/// The budget that keeps a case of the default suite under some tenths of a second on this device.
+double verify_budget(DeviceKind kind);
+
+/// `implementation` on one case. What does not fit is out_of_memory.
+CaseOutcome judge_case(Backend& backend, const Implementation& implementation,
+                       const VerifyCase& verify_case);
+
+/// Each of `implementations` on one case, in their order.
+std::vector<CaseOutcome> judge_case(Backend& backend,
+                                    std::span<const Implementation* const> implementations,
+                                    const VerifyCase& verify_case);
+
+}  // namespace flashbench
