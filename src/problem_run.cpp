@@ -101,7 +101,7 @@ class ProblemRun {
         bench_.emplace(arena_, *backend_.device, problem_, entries_.size(), need.workspace);
         const InputSpec inputs{.distribution = settings_.distribution, .seed = settings_.seed};
         backend_.oracle->generate(problem_, inputs, bench_->operands(0));
-        verifier_.emplace(backend_, *bench_, inputs);
+        verifier_.emplace(backend_, *bench_, inputs, sweep_budget(backend_.device->info().kind));
         return true;
       } catch (const OutOfMemory& error) {
         verifier_.reset();
@@ -131,7 +131,7 @@ class ProblemRun {
 
   void verify(Entry& entry) {
     const Range phase("verify");
-    if (const auto reason = score_overflow(*entry.candidate->implementation)) {
+    if (const auto reason = verifier_->score_overflow(*entry.candidate->implementation)) {
       entry.end(Status::unsupported, *reason);
       return;
     }
@@ -157,20 +157,10 @@ class ProblemRun {
         return;
       }
     }
-    record(entry,
-           verifier_->check(entry.output, entry.candidate->implementation->arithmetic(problem_)));
-  }
-
-  /// Why the data's scores do not fit the dtype that an implementation stores them in, or nothing.
-  std::optional<std::string> score_overflow(const Implementation& implementation) {
-    if (!implementation.arithmetic(problem_).scores_in_dtype) return std::nullopt;
-    const double limit = max_finite(problem_.dtype);
-    if (!largest_score_) {
-      largest_score_ = backend_.oracle->largest_score(problem_, bench_->operands(0), limit);
-    }
-    if (*largest_score_ <= limit) return std::nullopt;
-    return fmt::format("stores scores in {}, which ends at {:.6g}: the largest here is {:.6g}",
-                       to_string(problem_.dtype), limit, *largest_score_);
+    Exactness exactness =
+        verifier_->check(entry.output, entry.candidate->implementation->arithmetic(problem_));
+    exactness.deterministic = verifier_->repeats(entry.output);
+    record(entry, exactness);
   }
 
   static void record(const Entry& entry, const Exactness& exactness) {
@@ -255,7 +245,7 @@ class ProblemRun {
     const Implementation& implementation = *entry.candidate->implementation;
     const std::optional<bool> deterministic = entry.cell().exactness->deterministic;
     const auto compared_with = entry.cell().exactness->compared_with;
-    Exactness after = verifier_->check_rows(entry.output, implementation.arithmetic(problem_));
+    Exactness after = verifier_->check(entry.output, implementation.arithmetic(problem_));
     after.deterministic = deterministic;
     after.compared_with = compared_with;
     record(entry, after);
@@ -320,7 +310,6 @@ class ProblemRun {
   Arena arena_;
   std::optional<Workbench> bench_;
   std::optional<Verifier> verifier_;
-  std::optional<double> largest_score_;
   std::vector<Entry> entries_;
 };
 

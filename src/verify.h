@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "cell.h"
 #include "exactness.h"
+#include "verifier.h"
 #include "workbench.h"
 
 namespace flashbench {
@@ -39,24 +40,18 @@ class CaseRun {
   /// the outcome's status; DeviceLost is thrown.
   CaseOutcome judge(const Implementation& implementation);
 
-  const OracleRows& truth() const { return truth_; }
+  const OracleRows& truth() const { return verifier_.truth(); }
   const Workbench& bench() const { return bench_; }
 
  private:
   CaseOutcome run(const Implementation& implementation);
-  std::optional<std::string> cannot_run(const Implementation& implementation);
-  Exactness judge_output(const Arithmetic& arithmetic);
 
   Backend& backend_;
   VerifyCase case_;
   Arena arena_;
   Workbench bench_;
-  OracleRows truth_;
-  std::optional<double> largest_score_;
+  Verifier verifier_;
 };
-
-/// The budget that keeps a case of the default suite under some tenths of a second on this device.
-double verify_budget(DeviceKind kind);
 
 /// `implementation` on one case. What does not fit is out_of_memory.
 CaseOutcome judge_case(Backend& backend, const Implementation& implementation,
