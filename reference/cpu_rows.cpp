@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numbers>
 
@@ -78,7 +79,10 @@ float softmax(void* scores, Dtype dtype, std::int64_t index, std::int64_t visibl
   const Float inverse = hn::Set(kFloats, 1.0F / sum);
   transform(values, visible, 0.0F, [&](Float weight) HWY_ATTR { return hn::Mul(weight, inverse); });
   if (dtype != Dtype::f32) store_row(values, visible, scores, dtype, index);
-  for (std::int64_t i = visible; i < count; ++i) store_element(scores, dtype, index + i, 0.0F);
+  // Zero is all bits zero in every dtype.
+  const std::int64_t size = size_of(dtype);
+  std::memset(static_cast<char*>(scores) + (index + visible) * size, 0,
+              static_cast<std::size_t>((count - visible) * size));
   if (visible == 0) return -std::numeric_limits<float>::infinity();
   return static_cast<float>(static_cast<double>(m) + std::log(static_cast<double>(sum)));
 }
