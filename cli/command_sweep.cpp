@@ -50,9 +50,8 @@ SweepRequest request_of(const SweepOptions& options, DeviceKind device) {
   request.problems = make_grid(grid);
   request.implementations = options.implementations;
   if (request.implementations.empty()) request.implementations = {"naive", "fused"};
-  request.settings.cache = options.cache;
-  request.settings.seed = options.seed;
-  request.settings.samples = options.samples.value_or(0);
+  request.settings = options.settings;
+  request.settings.references = !options.no_references;
   request.settings.time_limit_s =
       options.time_limit_s.value_or(options.quick ? kQuickTimeLimit : kTimeLimit);
   return request;

@@ -50,6 +50,10 @@ std::optional<std::string> cuda_obstacle() {
 Backend open_backend(DeviceChoice choice) {
   if (choice == DeviceChoice::cpu) return make_cpu_backend();
   if (choice == DeviceChoice::cuda) return cuda_backend();
+  if (!kBuiltWithCuda) {
+    fmt::print(stderr, "flashbench: running on the CPU: this build has no CUDA\n");
+    return make_cpu_backend();
+  }
   try {
     return cuda_backend();
   } catch (const Error& error) {

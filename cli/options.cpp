@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <array>
+#include <algorithm>
 #include <functional>
 #include <sstream>
 #include <string_view>
@@ -12,6 +12,7 @@
 #include "arguments.h"
 #include "axis.h"
 #include "error.h"
+#include "inputs.h"
 #include "version.h"
 
 namespace flashbench {
@@ -36,6 +37,23 @@ const Choices<DeviceChoice>& devices() {
 }
 const Choices<CacheState>& cache_states() {
   static const Choices<CacheState> choices{{"cold", CacheState::cold}, {"warm", CacheState::warm}};
+  return choices;
+}
+const Choices<Load>& loads() {
+  static const Choices<Load> choices{{"burst", Load::burst}, {"sustained", Load::sustained}};
+  return choices;
+}
+const Choices<CounterMode>& counter_modes() {
+  static const Choices<CounterMode> choices{
+      {"auto", CounterMode::automatic}, {"on", CounterMode::on}, {"off", CounterMode::off}};
+  return choices;
+}
+const Choices<Distribution>& data() {
+  static const Choices<Distribution> choices = [] {
+    Choices<Distribution> all;
+    for (const Distribution one : distributions()) all.emplace_back(to_string(one), one);
+    return all;
+  }();
   return choices;
 }
 const Choices<CurveChoice>& curve_choices() {
@@ -133,24 +151,41 @@ class Declare {
 
 void declare_sweep(CLI::App& app, SweepOptions& options) {
   Declare declare(app);
+  Settings& settings = options.settings;
   declare.grid(options.grid);
   declare.implementations(options.implementations);
   declare.device(options.device);
-  declare.seed(options.seed);
-  declare.choice("--cache", options.cache, cache_states(),
+  declare.text("-o,--output", "FILE", "Where the run goes as JSON; - is standard output",
+               [&](const std::string& value) { options.output = value; });
+  declare.flag("--quick", options.quick, "Fewer lengths, shorter sampling: a first look");
+  declare.choice("--curves", options.curves, curve_choices(),
+                 "How the curves after the table are drawn");
+  declare.seed(settings.seed);
+  declare.choice("--data", settings.distribution, data(), "How Q, K and V are drawn");
+  declare.choice("--cache", settings.cache, cache_states(),
                  "Last-level cache before each sample, overwritten or as the last one left it");
+  declare.choice("--load", settings.load, loads(),
+                 "Power window: short samples with rests, or held for a second first");
   declare.text(
       "--samples", "N", "Samples of a cell, at most: a positive integer",
-      [&](const std::string& value) { options.samples = parse_count("--samples", value); });
+      [&](const std::string& value) { settings.samples = parse_count("--samples", value); });
   declare.text("--time-limit", "SECONDS", "Of sampling, a cell: a positive number",
                [&](const std::string& value) {
                  options.time_limit_s = parse_positive("--time-limit", value);
                });
-  declare.text("-o,--output", "FILE", "Where the run goes as JSON; - is standard output",
-               [&](const std::string& value) { options.output = value; });
-  declare.choice("--curves", options.curves, curve_choices(),
-                 "How the curves after the table are drawn");
-  declare.flag("--quick", options.quick, "Fewer lengths and samples: a first look");
+  declare.text(
+      "--precision", "PERCENT",
+      "Half-width of the median's confidence interval that ends sampling: a positive number, "
+      "like 0.5",
+      [&](const std::string& value) {
+        settings.precision = parse_positive("--precision", value) / 100;
+      });
+  declare.choice("--counters", settings.counters, counter_modes(),
+                 "Read the GPU's own counters where they can be had, or fail, or not at all");
+  declare.flag("--no-references", options.no_references,
+               "Leave out the bandwidths and rates that are measured beside the cells");
+  declare.flag("--noise-floor", settings.noise_floor,
+               "Time one implementation against itself first: the ratio must cover 1");
 }
 
 void declare_profile(CLI::App& app, ProfileOptions& options) {

@@ -20,13 +20,12 @@ struct SweepOptions {
   GridSpec grid;
   std::vector<std::string> implementations;
   DeviceChoice device = DeviceChoice::automatic;
-  CacheState cache = CacheState::cold;
-  std::uint64_t seed = 0;
-  std::optional<std::int64_t> samples;
+  Settings settings;
   std::optional<double> time_limit_s;
   std::optional<std::string> output;
   CurveChoice curves = CurveChoice::automatic;
   bool quick = false;
+  bool no_references = false;
   std::vector<std::string> command;  ///< the command line, for the record
 };
 

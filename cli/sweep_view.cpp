@@ -7,6 +7,7 @@
 #include "curve.h"
 #include "device_text.h"
 #include "error.h"
+#include "reference_text.h"
 #include "report.h"
 #include "terminal.h"
 
@@ -50,8 +51,23 @@ void SweepView::save(const Run& run, bool last) {
 
 void SweepView::begin(const Run& run, std::size_t /*total_cells*/) {
   if (file_) file_->write(to_document(run));
-  print(fmt::format("{}; {} cache, seed {}\n\n", describe(run.device),
-                    to_string(run.settings.cache), run.settings.seed));
+  run_ = &run;
+  print(fmt::format("{}\n{} cache, {} load, {} data, seed {}\n", describe(run.device),
+                    to_string(run.settings.cache), to_string(run.settings.load),
+                    to_string(run.settings.distribution), run.settings.seed));
+}
+
+void SweepView::show_references() {
+  if (shown_references_) return;
+  shown_references_ = true;
+  if (run_->references)
+    print(fmt::format("this run's references: {}\n", describe(*run_->references)));
+  print("\n");
+}
+
+void SweepView::warned(const Run& run) {
+  progress_.clear();
+  fmt::print(stderr, "flashbench: warning: {}\n", run.warnings.back());
 }
 
 void SweepView::started(const Problem& problem, std::string_view /*implementation*/,
@@ -59,6 +75,7 @@ void SweepView::started(const Problem& problem, std::string_view /*implementatio
   // All cells of a problem are announced together; the line names the first.
   if (in_problem_) return;
   in_problem_ = true;
+  show_references();
   progress_.begin_problem(problem, index, total_cells);
 }
 
@@ -73,6 +90,7 @@ void SweepView::finished(const Run& run, std::size_t /*total_cells*/) {
 
 void SweepView::end(const Run& run) {
   progress_.clear();
+  run_ = nullptr;
   save(run, true);
   print(table_.footnotes());
   if (curves_ != CurveChoice::off) {

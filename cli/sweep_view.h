@@ -28,6 +28,7 @@ class SweepView : public SweepObserver {
   void started(const Problem& problem, std::string_view implementation, std::size_t index,
                std::size_t total_cells) override;
   void finished(const Run& run, std::size_t total_cells) override;
+  void warned(const Run& run) override;
   void end(const Run& run) override;
 
   /// The document could not be written at the end.
@@ -36,6 +37,7 @@ class SweepView : public SweepObserver {
  private:
   void print(std::string_view text) const;
   void save(const Run& run, bool last);
+  void show_references();
 
   std::optional<std::string> path_;
   std::optional<AtomicFile> file_;
@@ -44,6 +46,8 @@ class SweepView : public SweepObserver {
   CurveChoice curves_;
   Table table_;
   Progress progress_;
+  const Run* run_ = nullptr;  ///< from begin() to end()
+  bool shown_references_ = false;
   bool in_problem_ = false;
   bool lost_document_ = false;
 };

@@ -167,7 +167,7 @@ std::uint64_t parse_seed(std::string_view option, std::string_view text) {
 }
 
 double parse_positive(std::string_view option, std::string_view text) {
-  constexpr std::string_view kAccepted = "a positive number of seconds, like 2 or 0.5";
+  constexpr std::string_view kAccepted = "a positive number, like 2 or 0.5";
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, fault] = std::from_chars(text.data(), end, value);

@@ -28,7 +28,7 @@ std::int64_t parse_count(std::string_view option, std::string_view text);
 /// A non-negative integer of 64 bits without suffix: seeds.
 std::uint64_t parse_seed(std::string_view option, std::string_view text);
 
-/// A positive, finite decimal number: seconds.
+/// A positive, finite decimal number: seconds, percent.
 double parse_positive(std::string_view option, std::string_view text);
 
 /// The tokens between commas. Throws UsageError for an empty one; `accepted` tells what may stand
