@@ -43,30 +43,30 @@ constexpr auto kWidth = static_cast<std::int64_t>(kLanes);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// sum[i][v] = sum over t < depth of a[i * row_stride + t * depth_stride] b[t, v]. b: [depth,
-/// kVectors * kWidth]. Loops with constant bounds are unrolled from -O3 on, which makes `sum`
+/// Vectors * kWidth]. Loops with constant bounds are unrolled from -O3 on, which makes `sum`
 /// registers.
-template <int kVectors>
+template <int Vectors>
 HWY_INLINE void multiply(const float* HWY_RESTRICT a, std::int64_t row_stride,
                          std::int64_t depth_stride, const float* HWY_RESTRICT b, std::int64_t depth,
-                         Float (&sum)[kKeyStep][kVectors]) {
+                         Float (&sum)[kKeyStep][Vectors]) {
   for (auto& row : sum) {
     for (Float& value : row) value = hn::Zero(kFloats);
   }
   for (std::int64_t t = 0; t < depth; ++t) {
-    Float row[kVectors];
-    for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(kFloats, b + (t * kVectors + v) * kWidth);
+    Float row[Vectors];
+    for (int v = 0; v < Vectors; ++v) row[v] = hn::Load(kFloats, b + (t * Vectors + v) * kWidth);
     for (int i = 0; i < kKeyStep; ++i) {
       const Float scalar = hn::Set(kFloats, a[i * row_stride + t * depth_stride]);
-      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(scalar, row[v], sum[i][v]);
+      for (int v = 0; v < Vectors; ++v) sum[i][v] = hn::MulAdd(scalar, row[v], sum[i][v]);
     }
   }
 }
 
-/// A strip of kVectors * kWidth query rows. All arrays are in scratch memory; W = kVectors *
+/// A strip of Vectors * kWidth query rows. All arrays are in scratch memory; W = Vectors *
 /// kWidth.
-template <int kVectors>
+template <int Vectors>
 struct Strip {
-  static constexpr std::int64_t kRows = kVectors * kWidth;
+  static constexpr std::int64_t kRows = Vectors * kWidth;
 
   const float* q;        ///< Q^T, scaled to base 2: [padded_dim, W]
   float* o;              ///< O^T, not normalised: [padded_dim, W]
@@ -79,13 +79,13 @@ struct Strip {
   HWY_NOINLINE void scores(const float* HWY_RESTRICT k, std::int64_t keys, std::int64_t padded_dim,
                            float* HWY_RESTRICT s, Float* most) const {
     for (std::int64_t j = 0; j < keys; j += kStep) {
-      Float sum[kKeyStep][kVectors];
+      Float sum[kKeyStep][Vectors];
       multiply(k + j * padded_dim, padded_dim, 1, q, padded_dim, sum);
-      for (int v = 0; v < kVectors; ++v) {
+      for (int v = 0; v < Vectors; ++v) {
         Float raised = most[v];  // not kept in a register: the accumulators need them all
         for (int i = 0; i < kKeyStep; ++i) {
           raised = hn::Max(raised, sum[i][v]);
-          hn::Store(sum[i][v], kFloats, s + ((j + i) * kVectors + v) * kWidth);
+          hn::Store(sum[i][v], kFloats, s + ((j + i) * Vectors + v) * kWidth);
         }
         most[v] = raised;
       }
@@ -94,11 +94,11 @@ struct Strip {
 
   /// -infinity where a row does not see the key; `most` becomes the maximum of m and what is left.
   HWY_NOINLINE void mask(float* HWY_RESTRICT s, std::int64_t keys, Float* most) const {
-    for (int v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < Vectors; ++v) {
       const Float limit = hn::Load(kFloats, visible + v * kWidth);
       Float raised = hn::Load(kFloats, m + v * kWidth);
       for (std::int64_t j = 0; j < keys; ++j) {
-        float* at = s + (j * kVectors + v) * kWidth;
+        float* at = s + (j * Vectors + v) * kWidth;
         const Float seen = hn::IfThenElse(hn::Lt(hn::Set(kFloats, static_cast<float>(j)), limit),
                                           hn::Load(kFloats, at), hn::Set(kFloats, -kInfinity));
         raised = hn::Max(raised, seen);
@@ -111,23 +111,23 @@ struct Strip {
   /// P^T = exp2(S^T - most) in place; l and m move on; `alpha` is what older sums shrink by.
   HWY_NOINLINE void weights(float* HWY_RESTRICT s, std::int64_t keys, const Float* most,
                             Float* alpha) const {
-    Float shift[kVectors];
-    Float sum[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
+    Float shift[Vectors];
+    Float sum[Vectors];
+    for (int v = 0; v < Vectors; ++v) {
       // A row that has seen nothing yet: any finite shift makes its weights 0.
       const Float nothing = hn::Set(kFloats, -kInfinity);
       shift[v] = hn::IfThenZeroElse(hn::Eq(most[v], nothing), most[v]);
       sum[v] = hn::Zero(kFloats);
     }
     for (std::int64_t j = 0; j < keys; ++j) {
-      for (int v = 0; v < kVectors; ++v) {
-        float* at = s + (j * kVectors + v) * kWidth;
+      for (int v = 0; v < Vectors; ++v) {
+        float* at = s + (j * Vectors + v) * kWidth;
         const Float weight = exp2(hn::Sub(hn::Load(kFloats, at), shift[v]));
         sum[v] = hn::Add(sum[v], weight);
         hn::Store(weight, kFloats, at);
       }
     }
-    for (int v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < Vectors; ++v) {
       alpha[v] = exp2(hn::Sub(hn::Load(kFloats, m + v * kWidth), shift[v]));
       hn::Store(hn::MulAdd(hn::Load(kFloats, l + v * kWidth), alpha[v], sum[v]), kFloats,
                 l + v * kWidth);
@@ -140,11 +140,11 @@ struct Strip {
                                std::int64_t keys, std::int64_t padded_dim,
                                const Float* alpha) const {
     for (std::int64_t c = 0; c < padded_dim; c += kStep) {
-      Float sum[kKeyStep][kVectors];
+      Float sum[kKeyStep][Vectors];
       multiply(values + c, 1, padded_dim, p, keys, sum);
       for (int i = 0; i < kKeyStep; ++i) {
-        for (int v = 0; v < kVectors; ++v) {
-          float* at = o + ((c + i) * kVectors + v) * kWidth;
+        for (int v = 0; v < Vectors; ++v) {
+          float* at = o + ((c + i) * Vectors + v) * kWidth;
           hn::Store(hn::MulAdd(hn::Load(kFloats, at), alpha[v], sum[i][v]), kFloats, at);
         }
       }
@@ -155,9 +155,9 @@ struct Strip {
   /// `unmasked`.
   HWY_INLINE void tile(const float* k, const float* values, std::int64_t keys, bool unmasked,
                        std::int64_t padded_dim, float* s) const {
-    Float most[kVectors];
-    Float alpha[kVectors];
-    for (int v = 0; v < kVectors; ++v) most[v] = hn::Load(kFloats, m + v * kWidth);
+    Float most[Vectors];
+    Float alpha[Vectors];
+    for (int v = 0; v < Vectors; ++v) most[v] = hn::Load(kFloats, m + v * kWidth);
     scores(k, (keys + kStep - 1) / kStep * kStep, padded_dim, s, most);
     if (!unmasked) mask(s, keys, most);
     weights(s, keys, most, alpha);
@@ -241,12 +241,12 @@ class Block {
     std::fill(to + keys * dim_, to + padded_keys * dim_, 0.0F);
   }
 
-  template <int kVectors>
+  template <int Vectors>
   void load_queries(std::int64_t row) const {
-    constexpr std::int64_t kRows = kVectors * kWidth;
+    constexpr std::int64_t kRows = Vectors * kWidth;
     const Float factor = hn::Set(kFloats, static_cast<float>(problem_.scale * std::numbers::log2e));
     float* q = q_ + row * dim_;
-    for (std::int64_t v = 0; v < kVectors; ++v) {
+    for (std::int64_t v = 0; v < Vectors; ++v) {
       // Four channels of kWidth rows at a time through k_, which is free until the first tile.
       for (std::int64_t lane = 0; lane < kWidth; ++lane) {
         const std::int64_t r = row + v * kWidth + lane;
@@ -272,9 +272,9 @@ class Block {
     std::fill_n(l_ + row, kRows, 0.0F);
   }
 
-  template <int kVectors>
+  template <int Vectors>
   void attend(std::int64_t row, std::int64_t key, std::int64_t tile_keys) const {
-    constexpr std::int64_t kRows = kVectors * kWidth;
+    constexpr std::int64_t kRows = Vectors * kWidth;
     const std::int64_t keys = std::min(tile_keys, visible_keys(row + kRows - 1) - key);
     if (keys <= 0) return;  // no row of the strip sees any
     const bool unmasked = visible_keys(row) - key >= keys;
@@ -284,15 +284,15 @@ class Block {
             static_cast<float>(std::clamp<std::int64_t>(visible_keys(row + r) - key, 0, keys));
       }
     }
-    const Strip<kVectors> strip{q_ + row * dim_, o_ + row * dim_, m_ + row, l_ + row, visible_};
+    const Strip<Vectors> strip{q_ + row * dim_, o_ + row * dim_, m_ + row, l_ + row, visible_};
     strip.tile(k_, v_, keys, unmasked, dim_, s_);
   }
 
-  template <int kVectors>
+  template <int Vectors>
   void store_output(std::int64_t row) const {
-    constexpr std::int64_t kRows = kVectors * kWidth;
+    constexpr std::int64_t kRows = Vectors * kWidth;
     const float* o = o_ + row * dim_;
-    for (std::int64_t v = 0; v < kVectors; ++v) {
+    for (std::int64_t v = 0; v < Vectors; ++v) {
       const Float sum = hn::Load(kFloats, l_ + row + v * kWidth);
       // A row that saw no key: 0.
       const Float inverse =
@@ -348,7 +348,8 @@ class Block {
 FusedShape make_shape(const Problem& problem, int threads) {
   constexpr std::int64_t kTileKeys = 128;
   constexpr std::int64_t kMaxStrips = 8;
-  constexpr std::int64_t kBlockBytes = 384 * 1024;  // of Q and O: they stay in a core's own cache
+  constexpr std::int64_t kBlockBytes =
+      std::int64_t{384} * 1024;  // of Q and O: they stay in a core's own cache
   constexpr std::int64_t kItemsPerThread = 4;
   FusedShape shape;
   shape.rows = checked_multiply(problem.n_q, problem.heads / problem.kv_heads);
@@ -360,8 +361,9 @@ FusedShape make_shape(const Problem& problem, int threads) {
       std::min<std::int64_t>(kMaxVectors, (shape.rows + kWidth - 1) / kWidth);
   shape.strip_rows = vectors * kWidth;
   const std::int64_t strips = (shape.rows + shape.strip_rows - 1) / shape.strip_rows;
-  const std::int64_t fitting = kBlockBytes / (2 * 4 * shape.strip_rows * shape.padded_dim);
-  const std::int64_t busy = strips * problem.batch * problem.kv_heads / (kItemsPerThread * threads);
+  const std::int64_t fitting = kBlockBytes / (8 * shape.strip_rows * shape.padded_dim);
+  const std::int64_t busy =
+      strips * problem.batch * problem.kv_heads / (kItemsPerThread * std::int64_t{threads});
   shape.block_rows =
       shape.strip_rows * std::clamp<std::int64_t>(std::min({fitting, busy, strips}), 1, kMaxStrips);
   return shape;

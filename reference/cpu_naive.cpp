@@ -30,7 +30,7 @@ NaiveShape naive_shape(const Problem& problem) {
   constexpr std::int64_t kLine = 256;
   NaiveShape shape;
   // Large blocks repack K and V less often; small ones keep all cores busy to the end.
-  const std::int64_t items = 4 * cpu_threads();
+  const std::int64_t items = std::int64_t{4} * cpu_threads();
   const std::int64_t heads = checked_multiply(problem.batch, problem.heads);
   const std::int64_t wanted = std::max<std::int64_t>(1, items / heads);
   shape.row_block = std::clamp<std::int64_t>((problem.n_q + wanted - 1) / wanted, 1, 512);

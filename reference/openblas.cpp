@@ -55,6 +55,12 @@ Function find(void* library, const char* name) {
   return reinterpret_cast<Function>(symbol);
 }
 
+/// Index of an element in a matrix of `columns` columns.
+std::size_t at(int row, int columns, int column) {
+  return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) +
+         static_cast<std::size_t>(column);
+}
+
 /// Largest |error| of C = A B^T (`transposed`) or A B, in units of the rounding error that k
 /// products may show.
 double error_of_product(decltype(&cblas_sgemm) sgemm, bool transposed, int m, int n, int k) {
@@ -79,15 +85,14 @@ double error_of_product(decltype(&cblas_sgemm) sgemm, bool transposed, int m, in
       double exact = 0.0;
       double magnitude = 0.0;
       for (int l = 0; l < k; ++l) {
-        const double product =
-            static_cast<double>(a[static_cast<std::size_t>(i * k + l)]) *
-            static_cast<double>(b[static_cast<std::size_t>(transposed ? j * k + l : l * n + j)]);
+        const double product = static_cast<double>(a[at(i, k, l)]) *
+                               static_cast<double>(b[transposed ? at(j, k, l) : at(l, n, j)]);
         exact += product;
         magnitude += std::abs(product);
       }
       const double bound =
           k * 0x1p-24 * magnitude;  // gamma_k of Higham, Accuracy and Stability, section 3.1
-      const double error = std::abs(c[static_cast<std::size_t>(i * n + j)] - exact) / bound;
+      const double error = std::abs(c[at(i, n, j)] - exact) / bound;
       if (!(error <= worst)) worst = error;  // a NaN sticks
     }
   }

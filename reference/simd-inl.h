@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 
 #include "dtype.h"
 
@@ -39,7 +40,7 @@ HWY_INLINE Float exp2(Float x) {
   power = hn::MulAdd(power, f, hn::Set(kFloats, 0.009618437357619511F));
   power = hn::MulAdd(power, f, hn::Set(kFloats, 0.05550332471041385F));
   power = hn::MulAdd(power, f, hn::Set(kFloats, 0.24022647913627598F));
-  power = hn::MulAdd(power, f, hn::Set(kFloats, 0.6931472028550941F));
+  power = hn::MulAdd(power, f, hn::Set(kFloats, std::numbers::ln2_v<float>));
   power = hn::MulAdd(power, f, hn::Set(kFloats, 1.0F));
   const hn::RebindToSigned<Floats> integers;
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(integers, shifted));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -40,6 +41,13 @@ std::string cpu_name() {
   return uname(&system) == 0 ? fmt::format("{} CPU", system.machine) : "CPU";
 }
 
+/// The number at the start of `text`; 0 where there is none.
+std::int64_t leading_number(const std::string& text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 std::string first_line(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -57,19 +65,19 @@ std::int64_t last_level_cache_bytes() {
   std::set<std::string> counted;  // the CPUs that share a cache name it
   for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
-    int last_level = 0;
+    std::int64_t last_level = 0;
     std::int64_t kilobytes = 0;
     std::string sharers;
     std::error_code ignored;
     const fs::path caches = fmt::format("/sys/devices/system/cpu/cpu{}/cache", cpu);
     for (const auto& entry : fs::directory_iterator(caches, ignored)) {
-      const fs::path folder = entry.path();
+      const fs::path& folder = entry.path();
       if (!folder.filename().string().starts_with("index")) continue;
       if (first_line(folder / "type") == "Instruction") continue;
-      const int level = std::atoi(first_line(folder / "level").c_str());
+      const std::int64_t level = leading_number(first_line(folder / "level"));
       if (level <= last_level) continue;
       last_level = level;
-      kilobytes = std::atoll(first_line(folder / "size").c_str());  // "307200K"
+      kilobytes = leading_number(first_line(folder / "size"));  // "307200K"
       sharers = first_line(folder / "shared_cpu_list");
     }
     if (counted.insert(sharers).second) total += kilobytes * 1024;
@@ -112,8 +120,8 @@ CpuDevice::CpuDevice(std::string runtime) {
   info_.memory_bytes = total_memory();
   info_.l2_bytes = last_level_cache_bytes();
   info_.sm_count = cpu_threads();
-  const std::string kilohertz = first_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
-  info_.max_clock_hz = std::atof(kilohertz.c_str()) * 1e3;
+  info_.max_clock_hz = 1e3 * static_cast<double>(leading_number(first_line(
+                                 "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")));
   info_.runtime = std::move(runtime);
 }
 

@@ -12,12 +12,12 @@ namespace {
 
 class CpuFusedTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Implementation> fused = make_cpu_fused();
-  DeviceInfo device;
+  std::unique_ptr<Implementation> fused_ = make_cpu_fused();
+  DeviceInfo device_;
 };
 
 TEST_F(CpuFusedTest, IsRightOverShapesDtypesMasksAndLayouts) {
-  expect_right_everywhere(*fused);
+  expect_right_everywhere(*fused_);
 }
 
 TEST_F(CpuFusedTest, IsRightWithEveryInstructionSet) {
@@ -32,22 +32,22 @@ TEST_F(CpuFusedTest, IsRightWithEveryInstructionSet) {
     SCOPED_TRACE(hwy::TargetName(target));
     for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
       AttentionCase(make_problem(1, 4, 2, 150, 131, 72, dtype, Mask::causal), Layout::gaps)
-          .expect_right(*fused);
+          .expect_right(*fused_);
     }
   }
 }
 
 TEST_F(CpuFusedTest, SkipsNothingAcrossManyTilesAndBlocks) {
-  AttentionCase(make_problem(1, 2, 2, 1100, 1100, 16)).expect_right(*fused);
+  AttentionCase(make_problem(1, 2, 2, 1100, 1100, 16)).expect_right(*fused_);
   AttentionCase(make_problem(1, 2, 2, 1100, 1100, 16, Dtype::bf16, Mask::causal))
-      .expect_right(*fused);
+      .expect_right(*fused_);
   AttentionCase(make_problem(1, 4, 1, 900, 1300, 40, Dtype::f16, Mask::causal))
-      .expect_right(*fused);
+      .expect_right(*fused_);
 }
 
 TEST_F(CpuFusedTest, RowsThatSeeNoKeyAreZero) {
   AttentionCase empty(make_problem(1, 2, 1, 200, 10, 32, Dtype::f32, Mask::causal));
-  empty.expect_right(*fused);
+  empty.expect_right(*fused_);
   EXPECT_EQ(load_element(empty.o.bytes().data(), Dtype::f32, 0), 0.0);
   EXPECT_EQ(empty.lse[0], -std::numeric_limits<float>::infinity());
   EXPECT_NE(load_element(empty.o.bytes().data(), Dtype::f32, empty.o.view().at(0, 199, 0, 0)), 0.0);
@@ -55,13 +55,13 @@ TEST_F(CpuFusedTest, RowsThatSeeNoKeyAreZero) {
 
 TEST_F(CpuFusedTest, IsRightForLargeScores) {
   AttentionCase large(make_problem(1, 2, 2, 100, 700, 64));
-  std::mt19937 generator(3);
+  std::mt19937 generator = seeded(3);
   std::normal_distribution<float> normal;
   large.q.fill([&] { return 100.0F * normal(generator); });
-  large.expect_right(*fused);
+  large.expect_right(*fused_);
   // Far beyond what exp could hold without the maximum subtracted.
   large.problem.scale = 10.0;
-  large.expect_right(*fused);
+  large.expect_right(*fused_);
 }
 
 TEST_F(CpuFusedTest, IsRightWhenEveryTileRescales) {
@@ -69,18 +69,18 @@ TEST_F(CpuFusedTest, IsRightWhenEveryTileRescales) {
   float next = 0.0F;
   rising.q.fill([] { return 1.0F; });
   rising.k.fill([&] { return next += 0.01F; });
-  rising.expect_right(*fused);
+  rising.expect_right(*fused_);
   rising.k.fill([&] { return next -= 0.01F; });
-  rising.expect_right(*fused);
+  rising.expect_right(*fused_);
 }
 
 TEST_F(CpuFusedTest, PassesOnNaN) {
   AttentionCase nan(make_problem(1, 1, 1, 100, 200, 16));
   const auto at = nan.k.view().at(0, 150, 0, 3);
   store_element(nan.k.bytes().data(), Dtype::f32, at, std::numeric_limits<float>::quiet_NaN());
-  const HostWorkspace workspace(fused->workspace_bytes(nan.problem, device));
+  const HostWorkspace workspace(fused_->workspace_bytes(nan.problem, device_));
   CpuDevice cpu("test");
-  fused->plan(nan.problem, nan.operands(), workspace.data(), cpu).enqueue(nullptr);
+  fused_->plan(nan.problem, nan.operands(), workspace.data(), cpu).enqueue(nullptr);
   nan.o.for_each([&](std::int64_t i) {
     EXPECT_TRUE(std::isnan(load_element(nan.o.bytes().data(), Dtype::f32, i)));
   });
@@ -88,7 +88,7 @@ TEST_F(CpuFusedTest, PassesOnNaN) {
 
 TEST_F(CpuFusedTest, WorkspaceDoesNotGrowWithTheSequence) {
   const auto bytes = [&](std::int64_t n) {
-    return fused->workspace_bytes(make_problem(1, 8, 8, n, n, 64), device);
+    return fused_->workspace_bytes(make_problem(1, 8, 8, n, n, 64), device_);
   };
   EXPECT_EQ(bytes(std::int64_t{1} << 20U), bytes(65536));
   EXPECT_LE(bytes(65536), std::int64_t{4} << 20U << (cpu_threads() > 2 ? 6U : 0U));
@@ -113,23 +113,23 @@ TEST_F(CpuFusedTest, ShapeCoversTheProblem) {
 }
 
 TEST_F(CpuFusedTest, ModelCountsWhatIsComputed) {
-  device.l2_bytes = std::int64_t{1} << 20U;
+  device_.l2_bytes = std::int64_t{1} << 20U;
   const Problem full = make_problem(1, 8, 8, 3072, 3072, 64);
-  const StepModel model = fused->model(full, device)->at(0);
+  const StepModel model = fused_->model(full, device_)->at(0);
   EXPECT_DOUBLE_EQ(model.matrix_flops, full.flops());  // 3072 is a multiple of every strip
   EXPECT_DOUBLE_EQ(model.exps, full.exps());
   EXPECT_EQ(model.write_bytes, full.q_elements() * 4);
   // K and V of a head (1.5 MiB) do not fit the cache: every block of rows reads them again.
   const std::int64_t blocks = fused_shape(full, cpu_threads()).blocks();
   EXPECT_EQ(model.read_bytes, full.q_elements() * 4 + 2 * full.kv_elements() * 4 * blocks);
-  device.l2_bytes = std::int64_t{2} << 20U;
-  EXPECT_EQ(fused->model(full, device)->at(0).read_bytes,
+  device_.l2_bytes = std::int64_t{2} << 20U;
+  EXPECT_EQ(fused_->model(full, device_)->at(0).read_bytes,
             (full.q_elements() + 2 * full.kv_elements()) * 4);
   // Causal: about half, never less than what is visible.
   Problem causal = full;
   causal.mask = Mask::causal;
-  EXPECT_GE(fused->model(causal, device)->at(0).matrix_flops, causal.flops());
-  EXPECT_LE(fused->model(causal, device)->at(0).matrix_flops, 1.05 * causal.flops());
+  EXPECT_GE(fused_->model(causal, device_)->at(0).matrix_flops, causal.flops());
+  EXPECT_LE(fused_->model(causal, device_)->at(0).matrix_flops, 1.05 * causal.flops());
 }
 
 }  // namespace
