@@ -91,14 +91,14 @@ class CpuReferenceBench final : public ReferenceBench {
 
   /// OpenBLAS runs on the calling thread here, so each thread multiplies its own rows by all of B.
   void add_product() {
-    constexpr std::int64_t n = kProductRows;
+    const std::int64_t n = kProductRows;
     const std::int64_t bytes = n * n * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t threads = cpu_threads();
     const std::int64_t rows = n * threads;  // n rows a thread
     auto* a = static_cast<float*>(keep(bytes * threads));
     auto* b = static_cast<float*>(keep(bytes));
     auto* c = static_cast<float*>(keep(bytes * threads));
-    std::mt19937 engine(1);
+    std::mt19937 engine(1);  // NOLINT(bugprone-random-generator-seed): the same data every run
     std::normal_distribution<float> normal;
     std::generate_n(a, rows * n, [&] { return normal(engine); });
     std::generate_n(b, n * n, [&] { return normal(engine); });

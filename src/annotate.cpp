@@ -3,10 +3,10 @@
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #define FLASHBENCH_NVTX 1
 #include <nvtx3/nvToolsExt.h>
+#endif
 #if __has_include(<nvtx3/nvToolsExtPayload.h>)
 #define FLASHBENCH_NVTX_PAYLOAD 1
 #include <nvtx3/nvToolsExtPayload.h>
-#endif
 #endif
 
 #include <array>
@@ -22,7 +22,7 @@ namespace {
 
 /// Null where no tool listens.
 nvtxDomainHandle_t domain() {
-  static const nvtxDomainHandle_t handle = nvtxDomainCreateA("flashbench");
+  static nvtxDomainHandle_t handle = nvtxDomainCreateA("flashbench");
   return handle;
 }
 

@@ -13,8 +13,7 @@
 
 namespace flashbench {
 
-/// What the counters say of one execution that starts on a cache without its operands: means over
-/// the repeats.
+/// What the counters say of one execution: means over the repeats.
 struct CounterFigures {
   double read_bytes = 0;  ///< from HBM
   /// To HBM, what the execution leaves dirty in the cache included. Not under 0.
@@ -37,18 +36,20 @@ struct CounterFigures {
 
 struct PlanCounters {
   CounterFigures whole;
-  std::vector<CounterFigures>
-      steps;  ///< of a plan with several, each from a cold cache; else empty
+  /// Of a plan with several steps, else empty. Each step meets the cache as its predecessors left
+  /// it, so that they add up to the whole.
+  std::vector<CounterFigures> steps;
   int repeats = 0;
   int passes = 0;  ///< executions that one repeat took, by what fits the counters at once
 };
 
 /// Counts plans in a pass of its own, untimed.
 ///
-/// Reads and everything else: clean cache, range { plan }. Written bytes linger in the last-level
-/// cache, so they get a range of their own: clean cache, range { plan, eviction }, less the writes
-/// of range { eviction } alone. The cache is cleaned by reading memory that belongs to nobody
-/// (Device::flush_cache()), so that the range is not charged for its predecessor's dirty lines.
+/// Reads and everything else: clean cache, predecessors, range { step }. Written bytes linger in
+/// the last-level cache, so they get a range of their own: clean cache, range { steps up to this
+/// one, eviction }, less the writes of the same without this step (for the first: of range
+/// { eviction }). The cache is cleaned by reading memory that belongs to nobody
+/// (Device::flush_cache()), so that no range is charged for its predecessor's dirty lines.
 class Counters {
  public:
   using Open = std::function<std::unique_ptr<RangeProfiler>(Device&)>;

@@ -12,8 +12,7 @@ std::string_view to_string(Quantity quantity) {
     case Quantity::tensor_tf32_ops: return "tensor_tf32_ops";
     case Quantity::f32_ops: return "f32_ops";
     case Quantity::special_ops: return "special_ops";
-    case Quantity::tensor_busy_cycles: return "tensor_busy_cycles";
-    case Quantity::sm_cycles: return "sm_cycles";
+    case Quantity::tensor_active: return "tensor_active";
     case Quantity::duration_s: return "duration_s";
   }
   return "?";

@@ -11,7 +11,7 @@
 
 namespace flashbench {
 
-/// What hardware counters count, summed over the device.
+/// What hardware counters count, over the whole device.
 enum class Quantity : std::uint8_t {
   dram_read_bytes,
   dram_write_bytes,
@@ -21,8 +21,7 @@ enum class Quantity : std::uint8_t {
   tensor_tf32_ops,
   f32_ops,             ///< executed by the f32 pipes; a fused multiply-add is two
   special_ops,         ///< of the special-function unit, a thread each: exp2, and conversions
-  tensor_busy_cycles,  ///< of the tensor pipes, summed over SMs
-  sm_cycles,           ///< elapsed, summed over SMs
+  tensor_active,       ///< busy share of the tensor pipes, 0 to 1
   duration_s,
 };
 std::string_view to_string(Quantity quantity);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "error.h"
 
@@ -30,7 +31,7 @@ Interval interval_of_sorted(std::span<const double> sorted, double confidence) {
   // underflows from n = 1075 on.
   double tail = std::exp2(-count);
   Interval interval{sorted.front(), sorted.back(), 1 - 2 * tail};
-  const double log_half = -count * std::log(2.0);
+  const double log_half = -count * std::numbers::ln2;
   for (std::size_t k = 2; 2 * k <= n; ++k) {
     const double chosen = static_cast<double>(k - 1);
     tail += std::exp(std::lgamma(count + 1) - std::lgamma(chosen + 1) -

@@ -87,8 +87,10 @@ int NVTX_API attach_payloads(nvtxExtModuleInfo_t* module) {
 }  // namespace
 
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): NVTX's names.
 NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = attach;
 NvtxExtInitializeInjectionFunc_t InitializeInjectionNvtxExtension_fnptr = attach_payloads;
+// NOLINTEND(readability-identifier-naming)
 }
 
 namespace flashbench {
@@ -105,7 +107,8 @@ class AnnotateTest : public testing::Test {
     T value{};
     for (std::size_t i = 0; i < tool.schema.size(); ++i) {
       if (tool.schema[i] == name) {
-        std::memcpy(&value, tool.payload.data() + tool.entries[i].offset, sizeof value);
+        std::memcpy(static_cast<void*>(&value), tool.payload.data() + tool.entries[i].offset,
+                    sizeof value);
         return value;
       }
     }

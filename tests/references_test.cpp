@@ -45,8 +45,8 @@ TEST(References, LaterMeasurementsReplaceAndAreRemembered) {
 /// Works whose time is stated.
 class FakeBench : public ReferenceBench {
  public:
-  const std::vector<ReferenceWork>& works() const override { return works_; }
-  std::vector<ReferenceWork> works_;
+  const std::vector<ReferenceWork>& works() const override { return list; }
+  std::vector<ReferenceWork> list;
 };
 
 class StatedTimeDevice : public FakeDevice {
@@ -63,8 +63,8 @@ class StatedTimeDevice : public FakeDevice {
 TEST(MeasureReferences, RatesAreAmountsOverMedianTimes) {
   StatedTimeDevice device;
   FakeBench bench;
-  bench.works_.push_back({Reference::copy, 8e9, [&](Stream) { device.seconds = 2e-3; }});
-  bench.works_.push_back({Reference::exp2, 1e9, [&](Stream) { device.seconds = 0.5e-3; }});
+  bench.list.push_back({Reference::copy, 8e9, [&](Stream) { device.seconds = 2e-3; }});
+  bench.list.push_back({Reference::exp2, 1e9, [&](Stream) { device.seconds = 0.5e-3; }});
   const std::atomic<bool> stop = false;
   const References refs = measure_references(device, bench, Load::burst, 0.2, stop);
   EXPECT_EQ(refs.load, Load::burst);
@@ -77,7 +77,7 @@ TEST(MeasureReferences, RatesAreAmountsOverMedianTimes) {
 TEST(MeasureReferences, StoppedMeansAbsent) {
   StatedTimeDevice device;
   FakeBench bench;
-  bench.works_.push_back({Reference::copy, 8e9, [&](Stream) { device.seconds = 2e-3; }});
+  bench.list.push_back({Reference::copy, 8e9, [&](Stream) { device.seconds = 2e-3; }});
   const std::atomic<bool> stop = true;
   EXPECT_TRUE(measure_references(device, bench, Load::burst, 0.2, stop).rates.empty());
 }

@@ -194,8 +194,8 @@ TEST(TimeRatio, PairsAndNoiseFloor) {
   FakeDevice device;
   const std::atomic<bool> stop = false;
   const std::vector<Enqueue> plans{
-      device.plan('a', [](std::size_t i) { return 4e-3 + 1e-4 * double(i); }),
-      device.plan('b', [](std::size_t i) { return 2e-3 + 5e-5 * double(i); })};
+      device.plan('a', [](std::size_t i) { return 4e-3 + 1e-4 * static_cast<double>(i); }),
+      device.plan('b', [](std::size_t i) { return 2e-3 + 5e-5 * static_cast<double>(i); })};
   const auto stats = sample_interleaved(device, plans, quick(6, 20), stop);
   const auto ratio = time_ratio(stats[0], stats[1]);
   ASSERT_TRUE(ratio);

@@ -141,7 +141,7 @@ TEST(StoppingRule, BimodalSeriesIsNotPreciseUntilOneModeHoldsTheMedian) {
 TEST(StoppingRule, DriftingSeriesDoesNotPassForPrecise) {
   // Steps: long runs at one value, so the interval alone collapses, then at another.
   std::vector<double> steps;
-  for (int i = 0; i < 60; ++i) steps.push_back(1 + 0.03 * (i / 3));
+  for (int i = 0; i < 20; ++i) steps.insert(steps.end(), 3, 1 + 0.03 * i);
   EXPECT_EQ(feed({0.005, 6, 60, 1e9}, steps, 0.001).first, StopReason::samples);
   // A slow ramp whose interval alone would pass (0.95 to 1.05 over 4000 values is +-0.16 %).
   std::vector<double> ramp;

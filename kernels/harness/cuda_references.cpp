@@ -63,29 +63,29 @@ class CudaReferenceBench final : public ReferenceBench {
     void* to = keep(size);
     sink_ = static_cast<std::uint32_t*>(keep(sizeof(std::uint32_t)));
     launch_fill_normal(from, Dtype::f32, bytes / sizeof(float), 1, stream_);
-    const cudaStream_t stream = stream_;
     std::uint32_t* sink = sink_;
     const double once = static_cast<double>(bytes);
     // The driver's own copy is the fastest that there is: 4.3 TB/s on an H200, a plain kernel of
     // 16-byte words 3.9 to 4.2.
-    works_.push_back({Reference::copy, 2 * once, [=](Stream) {
+    works_.push_back({Reference::copy, 2 * once, [=, stream = stream_](Stream) {
                         CUDA_CHECK(
                             cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
                       }});
-    works_.push_back(
-        {Reference::read, once, [=](Stream) { launch_reference_read(from, bytes, sink, stream); }});
-    works_.push_back(
-        {Reference::write, once, [=](Stream) { launch_reference_write(to, bytes, stream); }});
+    works_.push_back({Reference::read, once, [=, stream = stream_](Stream) {
+                        launch_reference_read(from, bytes, sink, stream);
+                      }});
+    works_.push_back({Reference::write, once, [=, stream = stream_](Stream) {
+                        launch_reference_write(to, bytes, stream);
+                      }});
   }
 
   void add_pipes() {
     const int sms = device_.info().sm_count;
-    const cudaStream_t stream = stream_;
     std::uint32_t* sink = sink_;
-    works_.push_back({Reference::fma_f32, 2 * launch_reference_fma(sms, sink, stream),
-                      [=](Stream) { launch_reference_fma(sms, sink, stream); }});
-    works_.push_back({Reference::exp2, launch_reference_exp2(sms, sink, stream),
-                      [=](Stream) { launch_reference_exp2(sms, sink, stream); }});
+    works_.push_back({Reference::fma_f32, 2 * launch_reference_fma(sms, sink, stream_),
+                      [=, stream = stream_](Stream) { launch_reference_fma(sms, sink, stream); }});
+    works_.push_back({Reference::exp2, launch_reference_exp2(sms, sink, stream_),
+                      [=, stream = stream_](Stream) { launch_reference_exp2(sms, sink, stream); }});
   }
 
   void add_products(Dtype dtype) {

@@ -26,8 +26,8 @@ using Terms = std::array<const char*, 2>;
 
 /// The ways to count a quantity, by chip: the first that a chip knows is used.
 struct Metric {
-  Quantity quantity;
-  std::array<Terms, 3> ways;
+  Quantity quantity{};
+  std::array<Terms, 3> ways{};
   double unit = 1;
 };
 
@@ -47,8 +47,9 @@ constexpr Metric kMetrics[] = {
      {{{"sm__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on.sum",
         "sm__sass_thread_inst_executed_op_ffma_pred_on.sum"}}}},
     {Quantity::special_ops, {{{"sm__thread_inst_executed_pipe_xu_pred_on.sum"}}}},
-    {Quantity::tensor_busy_cycles, {{{"sm__pipe_tensor_cycles_active.sum"}}}},
-    {Quantity::sm_cycles, {{{"sm__cycles_elapsed.sum"}}}},
+    {Quantity::tensor_active,
+     {{{"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"}}},
+     1e-2},
     {Quantity::duration_s, {{{"gpu__time_duration.sum"}}}, 1e-9},
 };
 
@@ -115,7 +116,7 @@ class CuptiProfiler final : public RangeProfiler {
   class Host {
    public:
     Host(const CuptiProfiler& profiler, std::vector<const char*> names)
-        : cupti_(profiler.cupti_), object_(profiler.open_host()) {
+        : profiler_(profiler), cupti_(profiler.cupti_), object_(profiler.open_host()) {
       try {
         CUpti_Profiler_Host_ConfigAddMetrics_Params add{};
         add.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE;
@@ -135,13 +136,13 @@ class CuptiProfiler final : public RangeProfiler {
         image.pConfigImage = config_.data();
         cupti_.check(cupti_.config_image(&image), "cuptiProfilerHostGetConfigImage");
       } catch (...) {
-        close();
+        profiler_.close_host(object_);
         throw;
       }
     }
     Host(const Host&) = delete;
     Host& operator=(const Host&) = delete;
-    ~Host() { close(); }
+    ~Host() { profiler_.close_host(object_); }
 
     const std::vector<std::uint8_t>& config() const { return config_; }
 
@@ -160,13 +161,7 @@ class CuptiProfiler final : public RangeProfiler {
     }
 
    private:
-    void close() const noexcept {
-      CUpti_Profiler_Host_Deinitialize_Params end{};
-      end.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE;
-      end.pHostObject = object_;
-      cupti_.host_deinitialize(&end);
-    }
-
+    const CuptiProfiler& profiler_;
     const CuptiLibrary& cupti_;
     CUpti_Profiler_Host_Object* object_;
     std::vector<std::uint8_t> config_;
@@ -229,6 +224,28 @@ class CuptiProfiler final : public RangeProfiler {
     return host.pHostObject;
   }
 
+  void close_host(CUpti_Profiler_Host_Object* host) const noexcept {
+    CUpti_Profiler_Host_Deinitialize_Params end{};
+    end.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE;
+    end.pHostObject = host;
+    cupti_.host_deinitialize(&end);
+  }
+
+  /// Whether this chip has these metrics.
+  bool has(const Terms& terms) const {
+    std::vector<const char*> names;
+    std::ranges::copy_if(terms, std::back_inserter(names),
+                         [](const char* name) { return name != nullptr; });
+    CUpti_Profiler_Host_ConfigAddMetrics_Params add{};
+    add.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE;
+    add.pHostObject = open_host();
+    add.ppMetricNames = names.data();
+    add.numMetrics = names.size();
+    const CUptiResult result = cupti_.add_metrics(&add);
+    close_host(add.pHostObject);
+    return result == CUPTI_SUCCESS;
+  }
+
   /// The chip's metrics for a quantity; nulls where it has none.
   Terms terms_of(Quantity quantity) {
     const auto known = terms_.find(quantity);
@@ -236,15 +253,7 @@ class CuptiProfiler final : public RangeProfiler {
     Terms found{};
     for (const Terms& way : metric_of(quantity).ways) {
       if (way[0] == nullptr || found[0] != nullptr) continue;
-      std::vector<const char*> names;
-      std::copy_if(way.begin(), way.end(), std::back_inserter(names),
-                   [](const char* name) { return name != nullptr; });
-      try {
-        const Host probe(*this, names);
-        found = way;
-      } catch (const CountersUnavailable&) {
-        // This chip has no such metric.
-      }
+      if (has(way)) found = way;
     }
     return terms_[quantity] = found;
   }

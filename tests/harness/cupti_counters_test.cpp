@@ -25,7 +25,7 @@ using testing::Pair;
 /// Counters from a library that does what the environment says.
 class CuptiCountersTest : public testing::Test {
  protected:
-  ~CuptiCountersTest() override {
+  void TearDown() override {
     for (const std::string& name : set_) unsetenv(name.c_str());
   }
   void set(const std::string& name, const std::string& value) {

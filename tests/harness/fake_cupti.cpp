@@ -34,14 +34,14 @@ State state;
 
 int number(const char* variable, int otherwise) {
   const char* value = std::getenv(variable);
-  return value == nullptr ? otherwise : std::atoi(value);
+  return value == nullptr ? otherwise : static_cast<int>(std::strtol(value, nullptr, 10));
 }
 
 CUptiResult answer(const char* function, bool in_order = true) {
   if (const char* fail = std::getenv("FAKE_CUPTI_FAIL")) {
     const char* equals = std::strchr(fail, '=');
     if (equals != nullptr && std::string(fail, equals) == function) {
-      return static_cast<CUptiResult>(std::atoi(equals + 1));
+      return static_cast<CUptiResult>(std::strtol(equals + 1, nullptr, 10));
     }
   }
   return in_order ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
@@ -59,10 +59,10 @@ __attribute__((visibility("default"))) int fake_cupti_sessions() {
   return state.sessions;
 }
 
-CUptiResult CUPTIAPI cuptiGetResultString(CUptiResult result, const char** text) {
+CUptiResult CUPTIAPI cuptiGetResultString(CUptiResult result, const char** str) {
   static std::string buffer;
   buffer = "result " + std::to_string(static_cast<int>(result));
-  *text = buffer.c_str();
+  *str = buffer.c_str();
   return CUPTI_SUCCESS;
 }
 

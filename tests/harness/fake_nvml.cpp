@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+// NOLINTBEGIN(readability-identifier-naming): NVML's names.
 extern "C" {
 
 int nvmlInit_v2() {
@@ -44,3 +45,4 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* reasons
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
