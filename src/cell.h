@@ -34,6 +34,8 @@ struct TimeStats {
   double empty_launch_s = 0;          ///< the same measurement of a launch that does nothing
   bool too_short = false;             ///< not told from the empty launch
   bool throttled = false;             ///< that clock was well under the device's maximum
+  /// When the sampling of its group had just ended; power is an average over some of it.
+  std::optional<DeviceState> device_state;
 };
 
 /// One step of a cell's plan.

@@ -45,8 +45,12 @@ class Sampler {
         break;
       }
     }
+    const std::optional<DeviceState> state = device_.state();
     std::vector<TimeStats> stats;
-    for (std::size_t i = 0; i < plans_.size(); ++i) stats.push_back(summary(i, reason));
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      stats.push_back(summary(i, reason));
+      if (!stats.back().samples_s.empty()) stats.back().device_state = state;
+    }
     return stats;
   }
 

@@ -39,6 +39,12 @@ class FakeDevice : public Device {
   }
   void flush_cache() override {}
   void launch_nothing() override { seconds = empty_s; }
+  std::optional<DeviceState> state() const override {
+    DeviceState state;
+    state.power_w = 512;
+    state.throttle_reasons = {"power_cap"};
+    return state;
+  }
 
   /// A plan that writes its letter down and reports the next of its times.
   Enqueue plan(char letter, std::function<double(std::size_t)> time_of) {
@@ -159,6 +165,9 @@ TEST(SampleInterleaved, FlagsALowClock) {
   const auto slow = sample_interleaved(device, plans, quick(6, 10), stop);
   EXPECT_TRUE(slow[0].throttled);
   EXPECT_EQ(slow[0].sm_clock_hz, 1.7e9);
+  ASSERT_TRUE(slow[0].device_state) << "why it is low is on record";
+  EXPECT_EQ(slow[0].device_state->power_w, 512);
+  EXPECT_EQ(slow[0].device_state->throttle_reasons, (std::vector<std::string>{"power_cap"}));
   device.clock_hz = std::nullopt;
   const auto blind = sample_interleaved(device, plans, quick(6, 10), stop);
   EXPECT_FALSE(blind[0].throttled);
