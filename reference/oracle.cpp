@@ -12,6 +12,7 @@
 
 #include "input_values.h"
 #include "parallel.h"
+#include "reference/oracle_loops.h"
 #include "reference/oracle_row.h"
 
 namespace flashbench {
@@ -52,25 +53,6 @@ void load_row(const Tensor& tensor, std::int64_t b, std::int64_t n, std::int64_t
   }
 }
 
-/// sum_c q_c k_c and sum_c |q_c k_c|, in eight lanes for the vectoriser.
-std::pair<double, double> dot_products(const double* q, const double* k, std::int64_t d) {
-  double sum[8] = {};
-  double magnitude[8] = {};
-  std::int64_t c = 0;
-  for (; c + 8 <= d; c += 8) {
-    for (std::int64_t lane = 0; lane < 8; ++lane) {
-      const double product = q[c + lane] * k[c + lane];
-      sum[lane] += product;
-      magnitude[lane] += std::fabs(product);
-    }
-  }
-  for (; c < d; ++c) {
-    sum[0] += q[c] * k[c];
-    magnitude[0] += std::fabs(q[c] * k[c]);
-  }
-  return {std::accumulate(sum, sum + 8, 0.0), std::accumulate(magnitude, magnitude + 8, 0.0)};
-}
-
 /// Rows of one batch and key/value head, which share each key and value that is loaded.
 struct RowGroup {
   std::int64_t batch = 0;
@@ -109,6 +91,7 @@ class GroupOracle {
     std::vector<double> q;
     std::vector<double> s;    ///< scaled scores of the visible keys
     std::vector<double> dot;  ///< scale * sum_c |q_c k_jc|
+    std::vector<double> p;    ///< normalised weights
     RowPeak peak;
     double* out = nullptr;
   };
@@ -125,10 +108,10 @@ class GroupOracle {
       load_row(operands_.k, group_.batch, j, group_.kv_head, vector_.data());
       for (Row& row : rows_) {
         if (j >= row.visible) continue;
-        const auto [s, dot] = dot_products(row.q.data(), vector_.data(), problem_.head_dim);
+        const DotProducts product = dot_products(row.q.data(), vector_.data(), vector_.size());
         const auto key = static_cast<std::size_t>(j);
-        row.s[key] = problem_.scale * s;
-        row.dot[key] = problem_.scale * dot;
+        row.s[key] = problem_.scale * product.sum;
+        row.dot[key] = problem_.scale * product.magnitude;
         observe_score(row.peak, row.s[key], row.dot[key], j);
       }
     }
@@ -136,14 +119,18 @@ class GroupOracle {
 
   void find_outputs() {
     for (Row& row : rows_) {
-      for (const double s : row.s) row.peak.l += std::exp(s - row.peak.m);
+      row.p.resize(row.s.size());
+      for (std::size_t j = 0; j < row.s.size(); ++j) {
+        row.p[j] = std::exp(row.s[j] - row.peak.m);
+        row.peak.l += row.p[j];
+      }
+      for (double& p : row.p) p /= row.peak.l;
     }
     for (std::int64_t j = 0; j < last_key_; ++j) {
       load_row(operands_.v, group_.batch, j, group_.kv_head, vector_.data());
       for (Row& row : rows_) {
-        if (j >= row.visible) continue;
-        const double p = std::exp(row.s[static_cast<std::size_t>(j)] - row.peak.m) / row.peak.l;
-        for (std::size_t c = 0; c < vector_.size(); ++c) row.out[c] += p * vector_[c];
+        if (j < row.visible)
+          add_scaled(row.p[static_cast<std::size_t>(j)], vector_.data(), row.out, vector_.size());
       }
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -163,10 +150,11 @@ class GroupOracle {
 
   void find_spreads() {
     const double storages[2] = {0.0, unit_roundoff(problem_.dtype)};
-    const std::size_t d = vector_.size();
     std::vector<std::array<Anchor, 2>> anchors(rows_.size());
     std::vector<std::array<RowSums, 2>> row_sums(rows_.size());
+    std::vector<SpreadSums> sums(rows_.size());
     for (std::size_t i = 0; i < rows_.size(); ++i) {
+      sums[i].resize(vector_.size(), storages_);
       for (std::size_t t = 0; t < storages_; ++t) {
         anchors[i][t] = make_anchor(rows_[i].peak, root_dim_, storages[t]);
       }
@@ -177,51 +165,34 @@ class GroupOracle {
         const Row& row = rows_[i];
         if (j >= row.visible) continue;
         const auto key = static_cast<std::size_t>(j);
-        const std::size_t at = group_.members[i] * d;
-        const double p = std::exp(row.s[key] - row.peak.m) / row.peak.l;
-        add_values(p, row.out, at);
+        std::array<KeyPerturbation, 2> factors;
         for (std::size_t t = 0; t < storages_; ++t) {
-          const KeyPerturbation factors =
-              perturb_key(row.peak, anchors[i][t], root_dim_, row.s[key], row.dot[key], j);
-          row_sums[i][t].growth += factors.growth;
-          row_sums[i][t].floor += factors.floor;
-          add_perturbation(factors, row.out, to_.scores[t], at);
+          factors[t] = perturb_key(row.peak, anchors[i][t], root_dim_, row.p[key], row.s[key],
+                                   row.dot[key], j);
+          row_sums[i][t].growth += factors[t].growth;
+          row_sums[i][t].floor += factors[t].floor;
         }
+        add_spreads(row.p[key], factors, vector_.data(), row.out, sums[i]);
       }
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      for (std::size_t t = 0; t < storages_ && rows_[i].visible > 0; ++t) {
-        double* bound = to_.scores[t].bound.data() + group_.members[i] * d;
-        for (std::size_t c = 0; c < d; ++c) bound[c] /= row_sums[i][t].floor;
-        to_.scores[t].lse_bound[group_.members[i]] = lse_bound(row_sums[i][t], anchors[i][t]);
-      }
+      if (rows_[i].visible > 0) store_spreads(group_.members[i], sums[i], row_sums[i], anchors[i]);
     }
   }
 
-  void add_values(double p, const double* out, std::size_t at) {
-    double* weight_sum = to_.weight_sum.data() + at;
-    double* weight_square = to_.weight_square.data() + at;
-    double* value_sum = to_.value_sum.data() + at;
-    double* value_distance = to_.value_distance.data() + at;
-    for (std::size_t c = 0; c < vector_.size(); ++c) {
-      const double v = vector_[c];
-      const double distance = std::fabs(v - out[c]);
-      weight_sum[c] += p * std::fabs(v);
-      weight_square[c] += p * v * (p * v);
-      value_sum[c] += std::fabs(v);
-      value_distance[c] = distance > value_distance[c] ? distance : value_distance[c];
-    }
-  }
-
-  void add_perturbation(const KeyPerturbation& factors, const double* out, ScorePerturbation& to,
-                        std::size_t at) {
-    double* bound = to.bound.data() + at;
-    double* variance = to.variance.data() + at;
-    for (std::size_t c = 0; c < vector_.size(); ++c) {
-      const double distance = std::fabs(vector_[c] - out[c]);
-      // A key whose value is o moves nothing, however large its weight may grow.
-      bound[c] += distance > 0 ? factors.growth * distance : 0.0;
-      variance[c] += factors.noise * distance * distance;
+  void store_spreads(std::size_t member, const SpreadSums& sums,
+                     const std::array<RowSums, 2>& row_sums, const std::array<Anchor, 2>& anchors) {
+    const auto at = static_cast<std::ptrdiff_t>(member * vector_.size());
+    std::ranges::copy(sums.weight_sum, to_.weight_sum.begin() + at);
+    std::ranges::copy(sums.weight_square, to_.weight_square.begin() + at);
+    std::ranges::copy(sums.value_sum, to_.value_sum.begin() + at);
+    std::ranges::copy(sums.value_distance, to_.value_distance.begin() + at);
+    for (std::size_t t = 0; t < storages_; ++t) {
+      ScorePerturbation& to = to_.scores[t];
+      std::ranges::copy(sums.variance[t], to.variance.begin() + at);
+      std::ranges::transform(sums.bound[t], to.bound.begin() + at,
+                             [&](double bound) { return bound / row_sums[t].floor; });
+      to.lse_bound[member] = lse_bound(row_sums[t], anchors[t]);
     }
   }
 
@@ -237,7 +208,8 @@ class GroupOracle {
 };
 
 std::vector<RowGroup> make_groups(const Problem& problem, std::span<const RowId> rows) {
-  // Rows of a group share what is loaded; the group's scores, two doubles a key, stay under 64 MiB.
+  // Rows of a group share what is loaded; the group's scores, three doubles a key, stay under 96
+  // MiB.
   const std::int64_t by_memory = (std::int64_t{1} << 22) / std::max<std::int64_t>(problem.n_kv, 1);
   const auto limit = static_cast<std::size_t>(std::clamp<std::int64_t>(by_memory, 1, 16));
   const std::int64_t queries_per_key = problem.heads / problem.kv_heads;
@@ -301,7 +273,7 @@ double largest_visible_score(const Problem& problem, const Operands& operands, s
     load_row(operands.q, b, i, h, q.data());
     const auto visible = static_cast<std::size_t>(problem.visible_keys(i));
     for (std::size_t j = 0; j < visible; ++j) {
-      const double s = dot_products(q.data(), keys.data() + j * d, problem.head_dim).first;
+      const double s = dot_products(q.data(), keys.data() + j * d, d).sum;
       if (std::isfinite(s)) largest = std::max(largest, std::fabs(s));
     }
   }

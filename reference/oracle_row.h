@@ -57,16 +57,23 @@ struct KeyPerturbation {
   double noise = 0;   ///< p^2 E[delta^2]
 };
 
+/// `weight`: exp(s - m) / l.
 FLASHBENCH_HOST_DEVICE inline KeyPerturbation perturb_key(const RowPeak& peak, const Anchor& anchor,
-                                                          double root_dim, double s, double dot,
-                                                          long long key) {
+                                                          double root_dim, double weight, double s,
+                                                          double dot, long long key) {
   if (!(s > -INFINITY)) return {};
   const double fall = peak.m - s;
   const ScoreError error = score_error(root_dim, dot, s, fall, anchor.storage);
-  const double p = exp(-fall) / peak.l;
   const bool is_anchor = anchor.error > 0 && key == peak.key;
   const double delta = is_anchor ? 0.0 : error.bound + anchor.error;
-  return {weight_growth(fall, delta) / peak.l, exp(-fall - delta) / peak.l, p * p * error.variance};
+  const double noise = weight * weight * error.variance;
+  if (delta <= 0.125) {
+    return {weight * small_expm1(delta), weight * (1.0 + small_expm1(-delta)), noise};
+  }
+  // Finite where the key's weight is gone whatever its score's error; and never infinite, so that a
+  // key whose value is o moves nothing.
+  const double grown = exp(delta - fall) / peak.l - weight;
+  return {grown < 1e300 ? grown : 1e300, exp(-fall - delta) / peak.l, noise};
 }
 
 /// The sums of one row and ScoreStorage in the second pass.

@@ -255,10 +255,11 @@ __global__ void __launch_bounds__(kThreads) spreads_kernel(Batch batch) {
       if (threadIdx.x < kTile && mine < last) {
         const double s = batch.s[row.pairs + mine];
         const double dot = batch.dot[row.pairs + mine];
-        s_p[threadIdx.x] = exp(s - peak.m) / peak.l;
+        const double weight = exp(s - peak.m) / peak.l;
+        s_p[threadIdx.x] = weight;
         for (int t = 0; t < kStorages; ++t) {
           const KeyPerturbation factors =
-              perturb_key(peak, anchors[t], batch.root_dim, s, dot, mine);
+              perturb_key(peak, anchors[t], batch.root_dim, weight, s, dot, mine);
           if (base == 0) {
             row_sums[t].growth += factors.growth;
             row_sums[t].floor += factors.floor;
@@ -281,7 +282,7 @@ __global__ void __launch_bounds__(kThreads) spreads_kernel(Batch batch) {
           sums.value_sum += fabs(value);
           sums.value_distance = distance > sums.value_distance ? distance : sums.value_distance;
           for (int t = 0; t < kStorages; ++t) {
-            sums.bound[t] += distance > 0 ? s_factors[t][j].growth * distance : 0.0;
+            sums.bound[t] += s_factors[t][j].growth * distance;
             sums.variance[t] += s_factors[t][j].noise * distance * distance;
           }
         }

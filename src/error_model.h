@@ -37,10 +37,11 @@ FLASHBENCH_HOST_DEVICE inline ScoreError score_error(double root_dim, double dot
                                               storage * storage * magnitude * magnitude / 6.0};
 }
 
-/// A key's share in the perturbation of an output element: exp(s - m + bound) - exp(s - m) without
-/// cancellation, and finite where the key's weight is gone whatever its score's error.
-FLASHBENCH_HOST_DEVICE inline double weight_growth(double fall, double bound) {
-  return bound < 1.0 ? exp(-fall) * expm1(bound) : exp(bound - fall) - exp(-fall);
+/// exp(x) - 1 for |x| <= 1/8 to 2e-13 of itself, by its Taylor series.
+FLASHBENCH_HOST_DEVICE inline double small_expm1(double x) {
+  double sum = 1.0 + x / 9.0;
+  for (int k = 8; k > 1; --k) sum = 1.0 + x * sum / k;
+  return x * sum;
 }
 
 /// Above this error of the largest score, errors are counted relative to that score's (see

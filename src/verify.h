@@ -37,14 +37,14 @@ class CaseRun {
 
   /// Runs `implementation` twice over poison and judges output and log-sum-exp: written everywhere,
   /// finite where the truth is, within the bound, and the same bits twice. What goes wrong becomes
-  /// the outcome's status; DeviceLost is thrown.
-  CaseOutcome judge(const Implementation& implementation);
+  /// the outcome's status; DeviceLost is thrown. Without `twice` it runs once.
+  CaseOutcome judge(const Implementation& implementation, bool twice = true);
 
   const OracleRows& truth() const { return verifier_.truth(); }
   const Workbench& bench() const { return bench_; }
 
  private:
-  CaseOutcome run(const Implementation& implementation);
+  CaseOutcome run(const Implementation& implementation, bool twice);
 
   Backend& backend_;
   VerifyCase case_;
