@@ -52,11 +52,33 @@ __device__ __forceinline__ std::uint32_t pack2<__nv_bfloat16>(float low, float h
   return bits;
 }
 
-/// 16 bytes of elements, loaded and stored by one instruction.
+/// Sixteen bytes of elements in four registers, loaded and stored by one instruction. Registers
+/// hold whole words: an array of 16-bit elements would be given one register for each.
 template <class Element>
 struct alignas(16) Vector {
   static constexpr int kSize = 16 / static_cast<int>(sizeof(Element));
-  Element element[kSize];
+  static constexpr int kPerWord = 4 / static_cast<int>(sizeof(Element));
+  std::uint32_t word[4];
+
+  __device__ __forceinline__ float get(int e) const {
+    if constexpr (kPerWord == 1) {
+      return __uint_as_float(word[e]);
+    } else {
+      const auto bits = static_cast<unsigned short>(word[e / 2] >> (16 * (e % 2)));
+      Element element;
+      memcpy(&element, &bits, sizeof bits);
+      return to_float(element);
+    }
+  }
+  /// Elements 2 i and 2 i + 1.
+  __device__ __forceinline__ void set2(int i, float low, float high) {
+    if constexpr (kPerWord == 1) {
+      word[2 * i] = __float_as_uint(low);
+      word[2 * i + 1] = __float_as_uint(high);
+    } else {
+      word[i] = pack2<Element>(low, high);
+    }
+  }
 };
 
 }  // namespace flashbench
