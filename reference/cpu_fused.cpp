@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 
 #include "parallel.h"
 #include "reference/catalogue.h"
 #include "reference/cpu_fused_kernel.h"
 #include "reference/cpu_traffic.h"
+#include "reference/scratch_loop.h"
 
 namespace flashbench {
 namespace {
@@ -37,7 +37,7 @@ class CpuFused : public Implementation {
 
   std::int64_t workspace_bytes(const Problem& problem,
                                const DeviceInfo& /*device*/) const override {
-    return scratch_bytes(fused_shape(problem, cpu_threads())) * cpu_threads();
+    return scratch_bytes(fused_shape(problem, cpu_threads()).scratch_floats()) * cpu_threads();
   }
 
   std::optional<std::vector<StepModel>> model(const Problem& problem,
@@ -75,35 +75,26 @@ class CpuFused : public Implementation {
     plan.choices["tile"] = fmt::format("{}x{}", shape.block_rows, shape.tile_keys);
     plan.choices["lanes"] = fmt::format("{}", shape.lanes);
     plan.steps.push_back({"fused", [problem, operands, shape, workspace](Stream /*stream*/) {
-                            run(problem, operands, shape, static_cast<char*>(workspace));
+                            run(problem, operands, shape, workspace);
                           }});
     return plan;
   }
 
  private:
-  /// One thread's, so that each starts on a cache line of its own.
-  static std::int64_t scratch_bytes(const FusedShape& shape) {
-    constexpr std::int64_t kLine = 256;
-    return checked_multiply((shape.scratch_floats() * 4 + kLine - 1) / kLine, kLine);
-  }
-
   static void run(const Problem& problem, const Operands& operands, const FusedShape& shape,
-                  char* workspace) {
+                  void* workspace) {
     const std::int64_t blocks = shape.blocks();
-    const std::int64_t items = problem.batch * problem.kv_heads * blocks;
-    std::atomic<std::int64_t> next = 0;
-    // One slot of scratch a thread.
-    parallel_for(cpu_threads(), [&](std::int64_t slot) {
-      auto* scratch = reinterpret_cast<float*>(workspace + slot * scratch_bytes(shape));
-      for (std::int64_t item = next++; item < items; item = next++) {
-        // Head by head, so that threads share its keys in the last-level cache; of a causal head
-        // the longest rows first, so that short ones fill the end.
-        const std::int64_t head = item / blocks;
-        const std::int64_t block = blocks - 1 - item % blocks;
-        fused_block(problem, operands, shape, head / problem.kv_heads, head % problem.kv_heads,
-                    block, scratch);
-      }
-    });
+    const std::int64_t heads = problem.batch * problem.kv_heads;
+    for_each_with_scratch(heads * blocks, workspace, scratch_bytes(shape.scratch_floats()),
+                          [&](std::int64_t item, float* scratch) {
+                            // Head by head, so that threads share its keys in the last-level cache;
+                            // of a causal head the longest rows first, so that short ones fill the
+                            // end.
+                            const std::int64_t head = item / blocks;
+                            const std::int64_t block = blocks - 1 - item % blocks;
+                            fused_block(problem, operands, shape, head / problem.kv_heads,
+                                        head % problem.kv_heads, block, scratch);
+                          });
   }
 };
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <memory>
 
@@ -11,6 +10,7 @@
 #include "reference/cpu_rows.h"
 #include "reference/cpu_traffic.h"
 #include "reference/openblas.h"
+#include "reference/scratch_loop.h"
 
 namespace flashbench {
 namespace {
@@ -27,7 +27,6 @@ struct NaiveShape {
 };
 
 NaiveShape naive_shape(const Problem& problem) {
-  constexpr std::int64_t kLine = 256;
   NaiveShape shape;
   // Large blocks repack K and V less often; small ones keep all cores busy to the end.
   const std::int64_t items = std::int64_t{4} * cpu_threads();
@@ -42,7 +41,7 @@ NaiveShape naive_shape(const Problem& problem) {
       shape.row_block * shape.key_block +
       checked_multiply(shape.row_block + shape.key_block, problem.head_dim);
   const std::int64_t floats = std::max(product, problem.n_kv);  // softmax takes a row
-  shape.scratch_bytes = (checked_multiply(floats, 4) + kLine - 1) / kLine * kLine;
+  shape.scratch_bytes = scratch_bytes(floats);
   return shape;
 }
 
@@ -185,11 +184,7 @@ class Naive {
   /// work(i, scratch of the thread) for i < count on all cores.
   template <typename Work>
   void for_each(std::int64_t count, const Work& work) const {
-    std::atomic<std::int64_t> next = 0;
-    parallel_for(cpu_threads(), [&](std::int64_t slot) {
-      auto* scratch = reinterpret_cast<float*>(scratch_ + slot * shape_.scratch_bytes);
-      for (std::int64_t i = next++; i < count; i = next++) work(i, scratch);
-    });
+    for_each_with_scratch(count, scratch_, shape_.scratch_bytes, work);
   }
 
   template <typename Work>
@@ -242,12 +237,7 @@ class CpuNaive : public Implementation {
   }
 
   std::optional<std::string> unavailable(const DeviceInfo& /*device*/) const override {
-    try {
-      openblas();
-      return std::nullopt;
-    } catch (const Error& error) {
-      return error.what();
-    }
+    return openblas_refusal();
   }
 
   Arithmetic arithmetic(const Problem& /*problem*/) const override {

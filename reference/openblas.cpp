@@ -138,4 +138,13 @@ const OpenBlas& openblas() {
   return blas;
 }
 
+std::optional<std::string> openblas_refusal() {
+  try {
+    openblas();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace flashbench

@@ -2,6 +2,7 @@
 
 #include <cblas.h>
 
+#include <optional>
 #include <string>
 
 namespace flashbench {
@@ -23,5 +24,8 @@ struct OpenBlas {
 /// overrides the table and is set from the instruction sets that the processor reports, unless the
 /// user has set it.
 const OpenBlas& openblas();
+
+/// Why openblas() throws, or nothing.
+std::optional<std::string> openblas_refusal();
 
 }  // namespace flashbench
