@@ -47,6 +47,7 @@ float truncate_to(Dtype dtype, float value) {
 
 /// exp with a relative error of 2e-3: 2^x by a parabola between powers.
 float coarse_exp(float x) {
+  if (!(x > -80.0F)) return std::exp(x);
   const float y = x * kLog2E;
   const float whole = std::floor(y);
   const float part = y - whole;
