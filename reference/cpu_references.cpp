@@ -19,10 +19,13 @@ namespace {
 constexpr std::int64_t kProductRows = 1024;
 constexpr std::int64_t kPage = 4096;
 
-/// Larger than the caches by so much that what stays in them does not matter.
+constexpr std::int64_t kLargestStream = std::int64_t{256} << 20;
+
+/// Larger than the caches that one process can call its own; every sample finds them flushed. More
+/// would take longer than references are worth.
 std::int64_t stream_bytes(const Device& device) {
   const std::int64_t wanted =
-      std::max<std::int64_t>(4 * device.info().l2_bytes, std::int64_t{64} << 20);
+      std::clamp(4 * device.info().l2_bytes, std::int64_t{64} << 20, kLargestStream);
   return std::max(std::min(wanted, device.free_bytes() / 8) / kPage * kPage, kPage);
 }
 

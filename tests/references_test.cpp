@@ -51,6 +51,7 @@ class FakeBench : public ReferenceBench {
 
 class StatedTimeDevice : public FakeDevice {
  public:
+  StatedTimeDevice() : FakeDevice(std::int64_t{8} << 30, DeviceKind::cuda) {}
   Sample time(const Enqueue& enqueue, CacheState cache) override {
     EXPECT_EQ(cache, CacheState::cold);
     seconds = 0;
