@@ -40,6 +40,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/common/convert.cuh"
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/griddepcontrol.cuh"
 #include "kernels/common/ldmatrix.cuh"
 #include "kernels/common/mbarrier.cuh"
 #include "kernels/common/mma_sync.cuh"
@@ -61,21 +62,36 @@ constexpr int kRows = 64;          // of Q a warpgroup, the M of wgmma
 constexpr int kColumnBytes = 128;  // one row of a chunk of 64 columns, the width of the swizzle
 constexpr int kStoreWarps = 3;     // the producer warpgroup less the loading warp
 
-/// One tile of work as the loading warp announces it.
-struct alignas(16) Tile {
-  int row;  // first row of Q; negative: no more tiles
+/// One piece of work as the loading warp announces it: a tile of Q and the blocks [begin, end) of
+/// keys.
+struct alignas(16) Piece {
+  int row;  // first row of Q; negative: no more pieces
   int head;
   int batch;
-  int blocks;  // of keys that some row of the tile sees
+  int begin, end;
+  int split;  // which of the tiles that are split along the keys, or -1
+  int part;   // which part of it
+};
+
+/// What a warpgroup leaves behind for a part of a split tile. Thread t of the warpgroup owns
+/// [..][t].
+template <int kHeadDim>
+struct Partial {
+  float4 O[kHeadDim / 8][kWarpgroup];  // 4 accumulators each, relative to m
+  float4 rows[kWarpgroup];  // m and this thread's share of l of its two rows: m0, m1, l0, l1
 };
 
 struct Arguments {
   CUtensorMap q, k, v, o;
-  int* counter;  // tiles drawn beyond the first of each block; zero at launch. Null: a fixed
-                 // assignment
-  float* lse;    // [batch, heads, n_q] or null
+  int* counters;  // [0]: pieces drawn beyond the first of each block; [1 + split * warpgroups + w]:
+                  // parts done. Zero at launch
+  void* partials;  // Partial[split tiles][warpgroups][parts]
+  float* lse;      // [batch, heads, n_q] or null
   int n_q, n_kv, heads, heads_per_kv;
-  int q_tiles, tiles;  // tiles of a head, and in all
+  int q_tiles;  // tiles of a head
+  int whole_tiles,
+      pieces;  // tiles done whole; pieces in all, the further tiles giving `parts` each
+  int parts;
   int group_heads,
       large_groups;  // heads in groups that share L2; the first groups hold one head more
   float scale_log2;  // scale log2 e
@@ -93,7 +109,9 @@ struct TableShape {
   static constexpr int kProducerRegisters = kConfig.producer_registers;
   static constexpr int kConsumerRegisters = kConfig.consumer_registers;
   static constexpr bool kOverlap = kConfig.overlap;
+  static constexpr bool kQRegisters = kConfig.q_registers;
 
+  static constexpr int kQSteps = kQRegisters ? kHeadDim / 16 : 1;
   static constexpr int kThreads = (1 + kWarpgroups) * kWarpgroup;
   static constexpr int kChunks = (kHeadDim + 63) / 64;
   static constexpr int kSliceBytes = kChunks * kRows * kColumnBytes;   // Q of a warpgroup
@@ -115,7 +133,9 @@ struct Shared {
   alignas(1024) unsigned char q[Shape::kBuffers][Shape::kWarpgroups][Shape::kSliceBytes];
   alignas(1024) unsigned char k[Shape::kStages][Shape::kBlockBytes];
   alignas(1024) unsigned char v[Shape::kStages][Shape::kBlockBytes];
-  Tile tile[Shape::kBuffers][Shape::kWarpgroups];
+  Piece piece[Shape::kBuffers][Shape::kWarpgroups];
+  bool store[Shape::kBuffers][Shape::kWarpgroups];  // whether the warpgroup leaves O
+  bool last[Shape::kWarpgroups];  // whether the warpgroup's part of a split tile is the last
   std::uint64_t q_full[Shape::kBuffers][Shape::kWarpgroups];   // Q and tile are there
   std::uint64_t o_full[Shape::kBuffers][Shape::kWarpgroups];   // O has been written over Q
   std::uint64_t q_empty[Shape::kBuffers][Shape::kWarpgroups];  // O has been read by TMA
@@ -149,11 +169,19 @@ __device__ int visible_blocks(const Arguments& a, int row, int rows) {
   return (visible_keys<kCausal>(a, min(row + rows, a.n_q) - 1) + Shape::kBlock - 1) / Shape::kBlock;
 }
 
-/// Tile `position` of the launch: groups of heads whose K and V stay in L2 together, and within a
-/// group the tiles that see the most keys first.
+/// Piece `position` of the launch: groups of heads whose K and V stay in L2 together, and within a
+/// group the tiles that see the most keys first. The last tiles may come in parts, so that all SMs
+/// end together.
 template <class Shape, bool kCausal>
-__device__ Tile tile_at(const Arguments& a, int position) {
-  if (position >= a.tiles) return {-1, 0, 0, 0};
+__device__ Piece piece_at(const Arguments& a, int position) {
+  if (position >= a.pieces) return {-1, 0, 0, 0, 0, -1, 0};
+  int split = -1;
+  int part = 0;
+  if (position >= a.whole_tiles) {
+    split = (position - a.whole_tiles) / a.parts;
+    part = position - a.whole_tiles - split * a.parts;
+    position = a.whole_tiles + split;
+  }
   int size = a.group_heads + 1;
   int first = 0;
   if (position >= a.large_groups * size * a.q_tiles) {
@@ -166,8 +194,13 @@ __device__ Tile tile_at(const Arguments& a, int position) {
   const int q_tile = position / size;
   const int head = first + group * size + position % size;
   const int row = (kCausal ? a.q_tiles - 1 - q_tile : q_tile) * Shape::kWarpgroups * kRows;
-  return {row, head % a.heads, head / a.heads,
-          visible_blocks<Shape, kCausal>(a, row, Shape::kWarpgroups * kRows)};
+  const int blocks = visible_blocks<Shape, kCausal>(a, row, Shape::kWarpgroups * kRows);
+  Piece piece{row, head % a.heads, head / a.heads, 0, blocks, split, part};
+  if (split >= 0) {
+    piece.begin = static_cast<int>(static_cast<std::int64_t>(blocks) * part / a.parts);
+    piece.end = static_cast<int>(static_cast<std::int64_t>(blocks) * (part + 1) / a.parts);
+  }
+  return piece;
 }
 
 // ---- producer ----
@@ -188,26 +221,21 @@ __device__ void load(const Arguments& a, Shared<Shape>& shared) {
   RingIndex<Shape::kBuffers> buffer;
   RingIndex<Shape::kStages> k_stage;
   RingIndex<Shape::kStages> v_stage;
-  int round = 0;
   int position = blockIdx.x;
   for (;;) {
-    const Tile tile = tile_at<Shape, kCausal>(a, position);
-    // The next tile is drawn here so that the counter's latency is hidden.
-    const int grid = gridDim.x;
-    ++round;
-    if (a.counter != nullptr) {
-      position = position < a.tiles ? grid + atomicAdd(a.counter, 1) : position;
-    } else {
-      position = round * grid + ((round & 1) != 0 ? grid - 1 - static_cast<int>(blockIdx.x)
-                                                  : static_cast<int>(blockIdx.x));
+    const Piece piece = piece_at<Shape, kCausal>(a, position);
+    // The next piece is drawn here so that the counter's latency is hidden.
+    if (position < a.pieces) {
+      griddepcontrol_wait();  // the counters have been zeroed
+      position = static_cast<int>(gridDim.x) + atomicAdd(a.counters, 1);
     }
-    const int kv_head = tile.head / a.heads_per_kv;
+    const int kv_head = piece.head / a.heads_per_kv;
     const auto load_k = [&](int block) {
       mbarrier_wait(shared_address(&shared.k_empty[k_stage.slot]), k_stage.parity ^ 1);
       const std::uint32_t full = shared_address(&shared.k_full[k_stage.slot]);
       mbarrier_arrive_expect_tx(full, Shape::kBlockBytes);
       load_box<Shape>(shared.k[k_stage.slot], a.k, Shape::kBlock, block * Shape::kBlock, kv_head,
-                      tile.batch, full);
+                      piece.batch, full);
       k_stage.advance();
     };
     const auto load_v = [&](int block) {
@@ -215,29 +243,29 @@ __device__ void load(const Arguments& a, Shared<Shape>& shared) {
       const std::uint32_t full = shared_address(&shared.v_full[v_stage.slot]);
       mbarrier_arrive_expect_tx(full, Shape::kBlockBytes);
       load_box<Shape>(shared.v[v_stage.slot], a.v, Shape::kBlock, block * Shape::kBlock, kv_head,
-                      tile.batch, full);
+                      piece.batch, full);
       v_stage.advance();
     };
 
-    if (tile.blocks > 0) load_k(tile.blocks - 1);
+    if (piece.end > piece.begin) load_k(piece.end - 1);
 #pragma unroll 1
     for (int w = 0; w < Shape::kWarpgroups; ++w) {
       mbarrier_wait(shared_address(&shared.q_empty[buffer.slot][w]), buffer.parity ^ 1);
-      shared.tile[buffer.slot][w] = tile;
+      shared.piece[buffer.slot][w] = piece;
       const std::uint32_t full = shared_address(&shared.q_full[buffer.slot][w]);
-      if (tile.row < 0) {
+      if (piece.row < 0) {
         mbarrier_arrive(full);
       } else {
         mbarrier_arrive_expect_tx(full, Shape::kSliceBytes);
-        load_box<Shape>(shared.q[buffer.slot][w], a.q, kRows, tile.row + w * kRows, tile.head,
-                        tile.batch, full);
+        load_box<Shape>(shared.q[buffer.slot][w], a.q, kRows, piece.row + w * kRows, piece.head,
+                        piece.batch, full);
       }
     }
-    if (tile.row < 0) return;
+    if (piece.row < 0) return;
     buffer.advance();
 #pragma unroll 1
-    for (int block = tile.blocks - 1; block >= 0; --block) {
-      if (block > 0) load_k(block - 1);
+    for (int block = piece.end - 1; block >= piece.begin; --block) {
+      if (block > piece.begin) load_k(block - 1);
       load_v(block);
     }
   }
@@ -247,22 +275,25 @@ __device__ void load(const Arguments& a, Shared<Shape>& shared) {
 /// slices.
 template <class Shape>
 __device__ void store(const Arguments& a, Shared<Shape>& shared, int first) {
+  if (first >= Shape::kWarpgroups) return;
   RingIndex<Shape::kBuffers> buffer;
   for (;; buffer.advance()) {
 #pragma unroll 1
     for (int w = first; w < Shape::kWarpgroups; w += kStoreWarps) {
       mbarrier_wait(shared_address(&shared.q_full[buffer.slot][w]), buffer.parity);
-      const Tile tile = shared.tile[buffer.slot][w];
-      if (tile.row < 0) return;
+      const Piece piece = shared.piece[buffer.slot][w];
+      if (piece.row < 0) return;
       mbarrier_wait(shared_address(&shared.o_full[buffer.slot][w]), buffer.parity);
+      if (shared.store[buffer.slot][w]) {
 #pragma unroll
-      for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-        cp_async_bulk_tensor_4d(
-            a.o, chunk * 64, tile.row + w * kRows, tile.head, tile.batch,
-            shared_address(shared.q[buffer.slot][w]) + chunk * kRows * kColumnBytes);
+        for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+          cp_async_bulk_tensor_4d(
+              a.o, chunk * 64, piece.row + w * kRows, piece.head, piece.batch,
+              shared_address(shared.q[buffer.slot][w]) + chunk * kRows * kColumnBytes);
+        }
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group_read();
       }
-      cp_async_bulk_commit_group();
-      cp_async_bulk_wait_group_read();
       mbarrier_arrive(shared_address(&shared.q_empty[buffer.slot][w]));
     }
   }
@@ -276,15 +307,21 @@ __device__ constexpr int row_of(int accumulator) {
   return (accumulator >> 1) & 1;
 }
 
-/// Issues S = Q K^T. Q: [chunks][64][128 B], K: [chunks][block][128 B], both K-major.
+/// Issues S = Q K^T. Q: [chunks][64][128 B], K: [chunks][block][128 B], both K-major; r_Q: the
+/// fragments of Q where the shape keeps them in registers.
 template <class Shape, class Element>
-__device__ void issue_scores(float (&S)[Shape::kBlock / 2], std::uint64_t Q, std::uint64_t K) {
+__device__ void issue_scores(float (&S)[Shape::kBlock / 2], std::uint64_t Q,
+                             const std::uint32_t (&r_Q)[Shape::kQSteps][4], std::uint64_t K) {
 #pragma unroll
   for (int step = 0; step < Shape::kHeadDim / 16; ++step) {
     const int chunk = step / 4;
     const int column = step % 4 * 32;
-    wgmma_ss<Element>(S, Q + ((chunk * kRows * kColumnBytes + column) >> 4),
-                      K + ((chunk * Shape::kBlock * kColumnBytes + column) >> 4), step != 0);
+    const std::uint64_t k = K + ((chunk * Shape::kBlock * kColumnBytes + column) >> 4);
+    if constexpr (Shape::kQRegisters) {
+      wgmma_rs<Element, false>(S, r_Q[step], k, step != 0);
+    } else {
+      wgmma_ss<Element>(S, Q + ((chunk * kRows * kColumnBytes + column) >> 4), k, step != 0);
+    }
   }
 }
 
@@ -294,7 +331,7 @@ __device__ void issue_output(float (&O)[Shape::kHeadDim / 2],
                              const std::uint32_t (&P)[Shape::kBlock / 16][4], std::uint64_t V) {
 #pragma unroll
   for (int step = 0; step < Shape::kBlock / 16; ++step) {
-    wgmma_rs<Element>(O, P[step], V + ((step * 16 * kColumnBytes) >> 4));
+    wgmma_rs<Element, true>(O, P[step], V + ((step * 16 * kColumnBytes) >> 4), true);
   }
 }
 
@@ -425,6 +462,77 @@ __device__ void write_output(const float (&O)[Shape::kHeadDim / 2], const float 
   }
 }
 
+/// Q of this warp's 16 rows as the A fragments of its k16 steps.
+template <class Shape>
+__device__ void load_fragments(std::uint32_t (&Q)[Shape::kHeadDim / 16][4],
+                               const unsigned char* slice) {
+  const int lane = threadIdx.x % kWarp;
+  const int row = threadIdx.x % kWarpgroup / kWarp * 16 + lane % 16;
+#pragma unroll
+  for (int step = 0; step < Shape::kHeadDim / 16; ++step) {
+    const int piece = step % 4 * 2 + lane / 16;
+    ldmatrix_x4(Q[step], shared_address(slice) + step / 4 * kRows * kColumnBytes +
+                             row * kColumnBytes + (piece ^ (row & 7)) * 16);
+  }
+}
+
+/// Leaves this warpgroup's part of a split tile in global memory. The warpgroup that comes last
+/// gets the whole tile's O, m and l instead, and true: summed over the parts in their order, so
+/// that launches agree bit for bit.
+template <class Shape>
+__device__ bool merge_parts(const Arguments& a, Shared<Shape>& shared, const Piece& piece, int w,
+                            float (&O)[Shape::kHeadDim / 2], RowState& state) {
+  const int thread = threadIdx.x % kWarpgroup;
+  const int tile = piece.split * Shape::kWarpgroups + w;
+  auto* const partials = static_cast<Partial<Shape::kHeadDim>*>(a.partials) +
+                         static_cast<std::int64_t>(tile) * a.parts;
+  Partial<Shape::kHeadDim>& mine = partials[piece.part];
+#pragma unroll
+  for (int i = 0; i < Shape::kHeadDim / 8; ++i) {
+    mine.O[i][thread] = make_float4(O[4 * i], O[4 * i + 1], O[4 * i + 2], O[4 * i + 3]);
+  }
+  mine.rows[thread] = make_float4(state.m[0], state.m[1], state.l[0], state.l[1]);
+  __threadfence();
+  bar_sync(1 + w, kWarpgroup);  // the whole part is there
+  if (thread == 0) {
+    griddepcontrol_wait();  // the counters have been zeroed
+    shared.last[w] = atomicAdd(&a.counters[1 + tile], 1) == a.parts - 1;
+  }
+  bar_sync(1 + w, kWarpgroup);  // shared.last is there
+  if (!shared.last[w]) return false;
+  __threadfence();  // the other parts are visible
+
+  state = RowState{{-INFINITY, -INFINITY}, {0, 0}};
+#pragma unroll
+  for (int i = 0; i < Shape::kHeadDim / 2; ++i) O[i] = 0;
+#pragma unroll 1
+  for (int part = 0; part < a.parts; ++part) {
+    const float4 rows = __ldcg(&partials[part].rows[thread]);
+    const float m[2] = {rows.x, rows.y};
+    const float l[2] = {rows.z, rows.w};
+    float old_factor[2];
+    float new_factor[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float highest = fmaxf(state.m[r], m[r]);
+      const float base = highest == -INFINITY ? 0.0F : highest;
+      old_factor[r] = exp2_approx(state.m[r] - base);
+      new_factor[r] = exp2_approx(m[r] - base);
+      state.m[r] = highest;
+      state.l[r] = state.l[r] * old_factor[r] + l[r] * new_factor[r];
+    }
+#pragma unroll
+    for (int i = 0; i < Shape::kHeadDim / 8; ++i) {
+      const float4 piece_O = __ldcg(&partials[part].O[i][thread]);
+      O[4 * i] = O[4 * i] * old_factor[0] + piece_O.x * new_factor[0];
+      O[4 * i + 1] = O[4 * i + 1] * old_factor[0] + piece_O.y * new_factor[0];
+      O[4 * i + 2] = O[4 * i + 2] * old_factor[1] + piece_O.z * new_factor[1];
+      O[4 * i + 3] = O[4 * i + 3] * old_factor[1] + piece_O.w * new_factor[1];
+    }
+  }
+  return true;
+}
+
 template <class Shape, class Element, bool kCausal>
 __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
   const int lane = threadIdx.x % kWarp;
@@ -444,20 +552,23 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
   RingIndex<Shape::kStages> stage;
   for (;; buffer.advance()) {
     mbarrier_wait(shared_address(&shared.q_full[buffer.slot][w]), buffer.parity);
-    const Tile tile = shared.tile[buffer.slot][w];
-    if (tile.row < 0) return;
+    const Piece piece = shared.piece[buffer.slot][w];
+    if (piece.row < 0) return;
     unsigned char* slice = shared.q[buffer.slot][w];
     const std::uint64_t Q = wgmma_descriptor(shared_address(slice), 16, 1024);
+    std::uint32_t r_Q[Shape::kQSteps][4];
+    if constexpr (Shape::kQRegisters) load_fragments<Shape>(r_Q, slice);
 
-    const int first_row = tile.row + w * kRows;
+    const int first_row = piece.row + w * kRows;
     const int my_row = first_row + warp * 16 + lane / 4;
-    const int blocks = visible_blocks<Shape, kCausal>(a, first_row, kRows);
-    const int unmasked =
-        visible_keys<kCausal>(a, first_row) / Shape::kBlock;  // blocks that every row sees whole
+    // The blocks that some row of this warpgroup sees, and those that every row sees whole.
+    const int end =
+        max(min(visible_blocks<Shape, kCausal>(a, first_row, kRows), piece.end), piece.begin);
+    const int unmasked = visible_keys<kCausal>(a, first_row) / Shape::kBlock;
 
     // Blocks that only later rows of the tile see: let them pass.
 #pragma unroll 1
-    for (int block = tile.blocks; block > blocks; --block) {
+    for (int block = piece.end; block > end; --block) {
       mbarrier_wait(shared_address(&shared.k_full[stage.slot]), stage.parity);
       release(shared.k_empty[stage.slot]);
       mbarrier_wait(shared_address(&shared.v_full[stage.slot]), stage.parity);
@@ -482,14 +593,14 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
       }
     };
 
-    if (blocks > 0) {
+    if (end > piece.begin) {
       float S[Shape::kBlock / 2];
       std::uint32_t P[Shape::kBlock / 16][4];
-      int block = blocks - 1;
+      int block = end - 1;
 
       mbarrier_wait(shared_address(&shared.k_full[stage.slot]), stage.parity);
       wgmma_fence();
-      issue_scores<Shape, Element>(S, Q, k_matrix(stage.slot));
+      issue_scores<Shape, Element>(S, Q, r_Q, k_matrix(stage.slot));
       wgmma_commit_group();
       wgmma_wait_group<0>();
       release(shared.k_empty[stage.slot]);
@@ -506,7 +617,7 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
         if constexpr (Shape::kOverlap) {
           mbarrier_wait(shared_address(&shared.k_full[stage.slot]), stage.parity);
           wgmma_fence();
-          issue_scores<Shape, Element>(S, Q, k_matrix(stage.slot));
+          issue_scores<Shape, Element>(S, Q, r_Q, k_matrix(stage.slot));
           wgmma_commit_group();
           mbarrier_wait(shared_address(&shared.v_full[before.slot]), before.parity);
           wgmma_fence();
@@ -518,7 +629,7 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
           wgmma_fence();
           issue_output<Shape, Element>(O, P, v_matrix(before.slot));
           mbarrier_wait(shared_address(&shared.k_full[stage.slot]), stage.parity);
-          issue_scores<Shape, Element>(S, Q, k_matrix(stage.slot));
+          issue_scores<Shape, Element>(S, Q, r_Q, k_matrix(stage.slot));
           wgmma_commit_group();
           wgmma_wait_group<0>();
           release(shared.v_empty[before.slot]);
@@ -544,9 +655,9 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
         pack<Element>(P, S);
       };
 #pragma unroll 1
-      for (--block; block >= unmasked; --block) step(std::true_type{});
+      for (--block; block >= max(unmasked, piece.begin); --block) step(std::true_type{});
 #pragma unroll 1
-      for (; block >= 0; --block) step(std::false_type{});
+      for (; block >= piece.begin; --block) step(std::false_type{});
 
       mbarrier_wait(shared_address(&shared.v_full[stage.slot]), stage.parity);
       wgmma_fence();
@@ -557,20 +668,24 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
       stage.advance();
     }
 
-    float inverse[2];
+    const bool store = piece.split < 0 || merge_parts<Shape>(a, shared, piece, w, O, state);
+    if (store) {
+      float inverse[2];
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float l = group_sum<4>(state.l[r]);
-      inverse[r] = l == 0 ? 0.0F : 1.0F / l;  // a row that sees no key is 0
-      const int row = my_row + 8 * r;
-      if (a.lse != nullptr && lane % 4 == 0 && row < a.n_q) {
-        a.lse[(static_cast<std::int64_t>(tile.batch) * a.heads + tile.head) * a.n_q + row] =
-            l == 0 ? -INFINITY : (state.m[r] + log2f(l)) * kLn2;
+      for (int r = 0; r < 2; ++r) {
+        const float l = group_sum<4>(state.l[r]);
+        inverse[r] = l == 0 ? 0.0F : 1.0F / l;  // a row that sees no key is 0
+        const int row = my_row + 8 * r;
+        if (a.lse != nullptr && lane % 4 == 0 && row < a.n_q) {
+          a.lse[(static_cast<std::int64_t>(piece.batch) * a.heads + piece.head) * a.n_q + row] =
+              l == 0 ? -INFINITY : (state.m[r] + log2f(l)) * kLn2;
+        }
       }
+      bar_sync(1 + w, kWarpgroup);  // all four warps have read their Q
+      write_output<Shape, Element>(O, inverse, slice);
+      fence_proxy_async();
     }
-    bar_sync(1 + w, kWarpgroup);  // all four warps have read their Q
-    write_output<Shape, Element>(O, inverse, slice);
-    fence_proxy_async();
+    if (threadIdx.x % kWarpgroup == 0) shared.store[buffer.slot][w] = store;
     __syncwarp();
     release(shared.o_full[buffer.slot][w]);
   }
@@ -624,6 +739,13 @@ __global__ __launch_bounds__(Shape::kThreads,
   }
 }
 
+/// Runs before each launch of the kernel above, which need not wait for it to start.
+__global__ void zero_counters(int* counters, int count) {
+  griddepcontrol_launch_dependents();
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
+    counters[i] = 0;
+}
+
 // ---- host ----
 
 using Kernel = void (*)(Arguments);
@@ -644,13 +766,15 @@ struct Entry {
   Config config;
   int threads;
   std::size_t shared_bytes;
+  std::int64_t partial_bytes;
   Kernel (*kernel)(Dtype, Mask);
 };
 
 template <int... kEntries>
 constexpr auto make_entries(std::integer_sequence<int, kEntries...>) {
   return std::array{Entry{kTable[kEntries], TableShape<kEntries>::kThreads,
-                          sizeof(Shared<TableShape<kEntries>>), kernel_of<kEntries>}...};
+                          sizeof(Shared<TableShape<kEntries>>),
+                          sizeof(Partial<kTable[kEntries].head_dim>), kernel_of<kEntries>}...};
 }
 
 constexpr auto kEntries = make_entries(std::make_integer_sequence<int, std::size(kTable)>{});
@@ -688,6 +812,55 @@ double computed_blocks(const Problem& problem, const Config& config) {
   }
   return blocks;
 }
+
+/// How a problem is cut into pieces for the SMs of a device.
+struct Schedule {
+  std::int64_t q_tiles, tiles;  // of a head, and in all
+  std::int64_t whole_tiles;     // tiles done whole; the others come in `parts`
+  std::int64_t parts = 1;
+  std::int64_t grid;
+  std::int64_t counters;
+  std::int64_t counters_bytes;  // of the workspace, the partial results follow
+  std::int64_t partial_bytes;   // of a warpgroup's part of a tile
+  std::int64_t warpgroups;
+
+  Schedule(const Problem& problem, const Entry& entry, const DeviceInfo& device) {
+    warpgroups = entry.config.warpgroups;
+    q_tiles = divide_up(problem.n_q, warpgroups * kRows);
+    tiles = checked_multiply(q_tiles, problem.batch * problem.heads);
+    const std::int64_t sms = std::max(device.sm_count, 1);
+    // The tiles of the last, partial round. In parts they take less time: as many rounds of parts
+    // as it needs, plus what a part costs beyond its share (a merge, counted in blocks of keys).
+    const std::int64_t rest = tiles % sms;
+    const double blocks = static_cast<double>(divide_up(problem.n_kv, entry.config.block));
+    double best = blocks;
+    for (std::int64_t p = 2;
+         rest > 0 && p <= kMaxParts && static_cast<double>(p) * kMinBlocks <= blocks; ++p) {
+      if (problem.mask == Mask::causal && tiles > sms)
+        break;  // longest first, they end together as they are
+      const double cost = static_cast<double>(divide_up(rest * p, sms)) *
+                          (blocks / static_cast<double>(p) + kMergeBlocks);
+      if (cost < best) {
+        best = cost;
+        parts = p;
+      }
+    }
+    whole_tiles = parts > 1 ? tiles - rest : tiles;
+    grid = std::min(pieces(), sms);
+    counters = 1 + (tiles - whole_tiles) * warpgroups;
+    counters_bytes = divide_up(counters * 4, 256) * 256;
+    partial_bytes = entry.partial_bytes;
+  }
+
+  std::int64_t pieces() const { return whole_tiles + (tiles - whole_tiles) * parts; }
+  std::int64_t workspace_bytes() const {
+    return counters_bytes + (tiles - whole_tiles) * parts * warpgroups * partial_bytes;
+  }
+
+  static constexpr std::int64_t kMaxParts = 16;
+  static constexpr double kMinBlocks = 2;
+  static constexpr double kMergeBlocks = 3;
+};
 
 class FusedWgmma final : public Implementation {
  public:
@@ -732,8 +905,8 @@ class FusedWgmma final : public Implementation {
             .tensor_core_sums = true};
   }
 
-  std::int64_t workspace_bytes(const Problem&, const DeviceInfo&) const override {
-    return sizeof(int);
+  std::int64_t workspace_bytes(const Problem& problem, const DeviceInfo& device) const override {
+    return Schedule(problem, *choose_entry(problem), device).workspace_bytes();
   }
 
   std::optional<std::vector<StepModel>> model(const Problem& problem,
@@ -755,9 +928,8 @@ class FusedWgmma final : public Implementation {
             Device& device) const override {
     const Entry& entry = *choose_entry(problem);
     const Config& config = entry.config;
-    const int tile_rows = config.warpgroups * kRows;
+    const Schedule schedule(problem, entry, device.info());
     const std::int64_t heads = problem.batch * problem.heads;
-    const std::int64_t q_tiles = divide_up(problem.n_q, tile_rows);
     const std::int64_t groups = head_groups(problem, device.info());
 
     Arguments a{};
@@ -765,14 +937,17 @@ class FusedWgmma final : public Implementation {
     a.k = encode_tensor_map(operands.k, config.block);
     a.v = encode_tensor_map(operands.v, config.block);
     a.o = encode_tensor_map(operands.o, kRows);
-    a.counter = static_cast<int*>(workspace);
+    a.counters = static_cast<int*>(workspace);
+    a.partials = static_cast<char*>(workspace) + schedule.counters_bytes;
     a.lse = operands.lse;
     a.n_q = static_cast<int>(problem.n_q);
     a.n_kv = static_cast<int>(problem.n_kv);
     a.heads = static_cast<int>(problem.heads);
     a.heads_per_kv = static_cast<int>(problem.heads / problem.kv_heads);
-    a.q_tiles = static_cast<int>(q_tiles);
-    a.tiles = static_cast<int>(q_tiles * heads);
+    a.q_tiles = static_cast<int>(schedule.q_tiles);
+    a.whole_tiles = static_cast<int>(schedule.whole_tiles);
+    a.pieces = static_cast<int>(schedule.pieces());
+    a.parts = static_cast<int>(schedule.parts);
     a.group_heads = static_cast<int>(heads / groups);
     a.large_groups = static_cast<int>(heads % groups);
     a.scale_log2 = static_cast<float>(problem.scale * 1.4426950408889634074);
@@ -780,16 +955,31 @@ class FusedWgmma final : public Implementation {
     const Kernel kernel = entry.kernel(problem.dtype, problem.mask);
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(entry.shared_bytes)));
-    const int grid = std::min(a.tiles, device.info().sm_count);
 
     Plan plan;
-    plan.choices["tile"] = std::to_string(tile_rows) + "x" + std::to_string(config.block) + "x" +
-                           std::to_string(config.head_dim);
-    plan.steps.push_back({"attention", [a, entry, kernel, grid](Stream stream) {
+    plan.choices["tile"] = std::to_string(config.warpgroups * kRows) + "x" +
+                           std::to_string(config.block) + "x" + std::to_string(config.head_dim);
+    if (schedule.parts > 1) {
+      plan.choices["split"] = std::to_string(schedule.tiles - schedule.whole_tiles) + " of " +
+                              std::to_string(schedule.tiles) + " tiles in " +
+                              std::to_string(schedule.parts) + " parts";
+    }
+    plan.steps.push_back({"attention", [a, entry, kernel, schedule](Stream stream) {
                             const auto cuda_stream = static_cast<cudaStream_t>(stream);
-                            CUDA_CHECK(cudaMemsetAsync(a.counter, 0, sizeof(int), cuda_stream));
-                            kernel<<<grid, entry.threads, entry.shared_bytes, cuda_stream>>>(a);
+                            zero_counters<<<1, 256, 0, cuda_stream>>>(
+                                a.counters, static_cast<int>(schedule.counters));
                             CUDA_CHECK(cudaGetLastError());
+                            cudaLaunchAttribute early{};
+                            early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+                            early.val.programmaticStreamSerializationAllowed = 1;
+                            cudaLaunchConfig_t launch{};
+                            launch.gridDim = dim3(static_cast<unsigned>(schedule.grid));
+                            launch.blockDim = dim3(static_cast<unsigned>(entry.threads));
+                            launch.dynamicSmemBytes = entry.shared_bytes;
+                            launch.stream = cuda_stream;
+                            launch.attrs = &early;
+                            launch.numAttrs = 1;
+                            CUDA_CHECK(cudaLaunchKernelEx(&launch, kernel, a));
                           }});
     return plan;
   }
