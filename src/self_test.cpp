@@ -52,7 +52,7 @@ std::vector<std::string> SelfTest::false_alarms() const {
 
 SelfTest self_test(Backend& backend, const Catalogue& mutants,
                    std::span<const Implementation* const> controls,
-                   std::span<const VerifyCase> cases,
+                   std::span<const VerifyCase> cases, SelfTestExtent extent,
                    const std::function<void(std::size_t)>& progress) {
   SelfTest result;
   for (const auto& mutant : mutants) result.mutants.push_back(make_row(*mutant));
@@ -60,6 +60,10 @@ SelfTest self_test(Backend& backend, const Catalogue& mutants,
   for (const VerifyCase& one : cases) {
     CaseRun run(backend, one, verify_budget(backend.device->info().kind));
     for (std::size_t i = 0; i < mutants.size(); ++i) {
+      if (extent == SelfTestExtent::until_killed && result.mutants[i].killed()) {
+        result.mutants[i].outcomes.push_back(Status::not_run);
+        continue;
+      }
       record(run.judge(*mutants[i], false), one.name, result.mutants[i]);
     }
     for (std::size_t i = 0; i < controls.size(); ++i) {
