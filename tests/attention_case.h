@@ -119,15 +119,23 @@ class AttentionCase {
     return {q.view(), k.view(), v.view(), o.view(), with_lse ? lse.data() : nullptr};
   }
 
-  /// Computes, compares with the definition, computes again and compares the bits.
-  void expect_right(const Implementation& implementation) {
+  /// Computes, compares with the definition, computes again and compares the bits. `sees`: as in
+  /// plain_attention().
+  void expect_right(const Implementation& implementation,
+                    const std::function<bool(const RowId& row, std::int64_t key)>& sees = {}) {
+    expect_output(implementation,
+                  plain_attention(problem, operands(), implementation.arithmetic(problem), sees));
+  }
+
+  /// The same for an output that is known.
+  void expect_output(const Implementation& implementation, const PlainAttention& plain) {
     SCOPED_TRACE(std::string(implementation.name()) + " " + problem.to_string());
     static CpuDevice device("test");
     ASSERT_EQ(implementation.unsupported(problem, device.info()), std::nullopt);
     const HostWorkspace workspace(implementation.workspace_bytes(problem, device.info()));
     const Plan plan = implementation.plan(problem, operands(), workspace.data(), device);
     plan.enqueue(nullptr);
-    compare(plain_attention(problem, operands(), implementation.arithmetic(problem)));
+    compare(plain);
     const std::vector<char> first = o.bytes();
     const std::vector<float> first_lse = lse;
     o.poison();

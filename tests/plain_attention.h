@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
 #include "implementation.h"
+#include "oracle.h"
 #include "problem.h"
 #include "tensor.h"
 
@@ -28,8 +30,10 @@ struct PlainAttention {
 ///   and sum; exponential; range reduction) the output by         that + n u  times  sum p_j |v_j|,
 ///   plus its own rounding, and half the least number for each
 ///                         weight and output that underflows.
-inline PlainAttention plain_attention(const Problem& problem, const Operands& operands,
-                                      const Arithmetic& arithmetic) {
+/// `sees`: whether a row sees a key; by default what the mask says.
+inline PlainAttention plain_attention(
+    const Problem& problem, const Operands& operands, const Arithmetic& arithmetic,
+    const std::function<bool(const RowId& row, std::int64_t key)>& sees = {}) {
   const auto dim = static_cast<std::size_t>(problem.head_dim);
   const double u = unit_roundoff(Dtype::f32);
   const double u_s = arithmetic.scores_in_dtype ? unit_roundoff(problem.dtype) : 0.0;
@@ -59,12 +63,13 @@ inline PlainAttention plain_attention(const Problem& problem, const Operands& op
       for (std::int64_t i = 0; i < problem.n_q; ++i) {
         const std::vector<double> q = vector(operands.q, b, i, h);
         std::vector<double> weights;
+        std::vector<std::size_t> keys;  // what the row sees
         double most = -std::numeric_limits<double>::infinity();
         double a = 0.0;
         double largest = 0.0;
         for (std::int64_t j = 0; j < problem.n_kv; ++j) {
-          const bool visible = problem.mask == Mask::none || j <= i + problem.n_kv - problem.n_q;
-          if (!visible) continue;
+          const bool unmasked = problem.mask == Mask::none || j <= i + problem.n_kv - problem.n_q;
+          if (!(sees ? sees({b, h, i}, j) : unmasked)) continue;
           double score = 0.0;
           double magnitude = 0.0;
           for (std::size_t c = 0; c < dim; ++c) {
@@ -72,6 +77,7 @@ inline PlainAttention plain_attention(const Problem& problem, const Operands& op
             score += product;
             magnitude += std::abs(product);
           }
+          keys.push_back(static_cast<std::size_t>(j));
           weights.push_back(score * problem.scale);
           a = std::max(a, magnitude * problem.scale);
           largest = std::max(largest, std::abs(weights.back()));
@@ -92,9 +98,9 @@ inline PlainAttention plain_attention(const Problem& problem, const Operands& op
         std::vector<double> underflow(dim);
         for (std::size_t j = 0; j < weights.size(); ++j) {
           for (std::size_t c = 0; c < dim; ++c) {
-            plain.out[at + c] += weights[j] / sum * v[j][c];
-            magnitude[c] += weights[j] / sum * std::abs(v[j][c]);
-            underflow[c] += tiny_p * std::abs(v[j][c]);
+            plain.out[at + c] += weights[j] / sum * v[keys[j]][c];
+            magnitude[c] += weights[j] / sum * std::abs(v[keys[j]][c]);
+            underflow[c] += tiny_p * std::abs(v[keys[j]][c]);
           }
         }
         for (std::size_t c = 0; c < dim; ++c) {
