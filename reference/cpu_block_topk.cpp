@@ -22,7 +22,7 @@ class CpuBlockTopk : public CpuApproximate {
  public:
   std::string_view name() const override { return "cpu-block-topk"; }
   std::string_view description() const override {
-    return "approximate: softmax over the 8 blocks of 64 keys with the largest mean score; exact "
+    return "softmax over the 8 blocks of 64 keys with the largest mean score; exact "
            "up to 512 keys";
   }
 

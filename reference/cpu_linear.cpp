@@ -20,7 +20,7 @@ class CpuLinear : public CpuApproximate {
  public:
   std::string_view name() const override { return "cpu-linear"; }
   std::string_view description() const override {
-    return "approximate: kernel feature map elu + 1 instead of the softmax; work grows with N";
+    return "kernel feature map elu + 1 instead of the softmax; work grows with N";
   }
 
   std::optional<std::string> unavailable(const DeviceInfo& /*device*/) const override {

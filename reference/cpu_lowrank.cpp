@@ -20,7 +20,7 @@ class CpuLowrank : public CpuApproximate {
  public:
   std::string_view name() const override { return "cpu-lowrank"; }
   std::string_view description() const override {
-    return "approximate: keys and values averaged over 64 segments; exact up to 64 keys; no causal "
+    return "keys and values averaged over 64 segments; exact up to 64 keys; no causal "
            "mask";
   }
 

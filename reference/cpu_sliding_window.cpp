@@ -21,7 +21,7 @@ class CpuSlidingWindow : public CpuApproximate {
  public:
   std::string_view name() const override { return "cpu-sliding-window"; }
   std::string_view description() const override {
-    return "approximate: softmax over the keys less than 256 positions away; exact up to 256 keys";
+    return "softmax over the keys less than 256 positions away; exact up to 256 keys";
   }
 
   std::int64_t workspace_bytes(const Problem& problem,
