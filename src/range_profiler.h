@@ -19,9 +19,9 @@ enum class Quantity : std::uint8_t {
   tensor_bf16_ops,  ///< executed on tensor cores; multiply and add are two
   tensor_f16_ops,
   tensor_tf32_ops,
-  f32_ops,             ///< executed by the f32 pipes; a fused multiply-add is two
-  special_ops,         ///< of the special-function unit, a thread each: exp2, and conversions
-  tensor_active,       ///< busy share of the tensor pipes, 0 to 1
+  f32_ops,        ///< executed by the f32 pipes; a fused multiply-add is two
+  special_ops,    ///< of the special-function unit, a thread each: exp2, and conversions
+  tensor_active,  ///< busy share of the tensor pipes, 0 to 1
   duration_s,
 };
 std::string_view to_string(Quantity quantity);
