@@ -1,8 +1,6 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "admission.h"
 #include "axis.h"
@@ -11,6 +9,7 @@
 #include "interrupt.h"
 #include "sweep.h"
 #include "sweep_view.h"
+#include "utc.h"
 
 namespace flashbench {
 namespace {
@@ -68,10 +67,6 @@ std::vector<std::string> names_of(const SweepRequest& request, const Backend& ba
     }
   }
   return names;
-}
-
-std::string utc_now() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 }  // namespace

@@ -188,6 +188,16 @@ void declare_sweep(CLI::App& app, SweepOptions& options) {
                "Time one implementation against itself first: the ratio must cover 1");
 }
 
+void declare_verify(CLI::App& app, VerifyOptions& options) {
+  Declare declare(app);
+  declare.implementations(options.implementations);
+  declare.device(options.device);
+  declare.seed(options.seed);
+  declare.flag("--thorough", options.thorough, "Many more cases: minutes to hours");
+  declare.text("--json", "FILE", "Where the verdicts go as JSON; - is standard output",
+               [&](const std::string& value) { options.json = value; });
+}
+
 void declare_profile(CLI::App& app, ProfileOptions& options) {
   Declare declare(app);
   declare.grid(options.grid);
@@ -211,6 +221,8 @@ Options parse_options(int argc, const char* const* argv) {
   const std::vector<std::string> command(argv, argv + argc);
   SweepOptions sweep;
   sweep.command = command;
+  VerifyOptions verify;
+  verify.command = command;
   ListOptions list;
   InfoOptions info;
   ProfileOptions profile;
@@ -222,11 +234,14 @@ Options parse_options(int argc, const char* const* argv) {
   app.require_subcommand(1);
   CLI::App* sweep_app = app.add_subcommand(
       "sweep", "Run implementations over sequence lengths, head dimensions, dtypes and masks");
+  CLI::App* verify_app =
+      app.add_subcommand("verify", "Judge every implementation exact or not, on many shapes");
   CLI::App* list_app = app.add_subcommand("list", "The implementations and what they support");
   CLI::App* info_app = app.add_subcommand("info", "The device and this build");
   CLI::App* profile_app =
       app.add_subcommand("profile", "Launch one problem between profiler marks, for ncu and nsys");
   declare_sweep(*sweep_app, sweep);
+  declare_verify(*verify_app, verify);
   Declare(*list_app).device(list.device);
   Declare(*info_app).device(info.device);
   declare_profile(*profile_app, profile);
@@ -244,11 +259,12 @@ Options parse_options(int argc, const char* const* argv) {
     return TextOptions{commands.empty() ? app.help() : commands.front()->help()};
   } catch (const CLI::RequiredError&) {
     throw UsageError(
-        "no command given; accepted: sweep, list, info, profile; see 'flashbench --help'");
+        "no command given; accepted: sweep, verify, list, info, profile; see 'flashbench --help'");
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
   if (sweep_app->parsed()) return sweep;
+  if (verify_app->parsed()) return verify;
   if (list_app->parsed()) return list;
   if (info_app->parsed()) return info;
   return profile;

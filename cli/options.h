@@ -29,6 +29,15 @@ struct SweepOptions {
   std::vector<std::string> command;  ///< the command line, for the record
 };
 
+struct VerifyOptions {
+  std::vector<std::string> implementations;
+  DeviceChoice device = DeviceChoice::automatic;
+  std::uint64_t seed = 0;
+  bool thorough = false;
+  std::optional<std::string> json;
+  std::vector<std::string> command;
+};
+
 struct ListOptions {
   DeviceChoice device = DeviceChoice::automatic;
 };
@@ -52,7 +61,8 @@ struct TextOptions {
   std::string text;
 };
 
-using Options = std::variant<SweepOptions, ListOptions, InfoOptions, ProfileOptions, TextOptions>;
+using Options = std::variant<SweepOptions, VerifyOptions, ListOptions, InfoOptions, ProfileOptions,
+                             TextOptions>;
 
 /// Throws UsageError, which names the offending token and what is accepted.
 Options parse_options(int argc, const char* const* argv);

@@ -6,25 +6,16 @@
 
 #include "curve.h"
 #include "device_text.h"
-#include "error.h"
 #include "reference_text.h"
 #include "report.h"
 #include "terminal.h"
 
 namespace flashbench {
-namespace {
-
-std::optional<AtomicFile> open(const std::optional<std::string>& path) {
-  return path ? std::optional<AtomicFile>(*path) : std::nullopt;
-}
-
-}  // namespace
 
 SweepView::SweepView(const SweepRequest& request, std::vector<std::string> names,
                      const std::optional<std::string>& output, CurveChoice curves)
-    : path_(output),
-      file_(open(output)),
-      out_(file_ && file_->is_stdout() ? stderr : stdout),
+    : document_(output),
+      out_(document_.text_stream()),
       style_(style_of(out_)),
       curves_(curves),
       table_(request.problems, names, style_),
@@ -35,22 +26,8 @@ void SweepView::print(std::string_view text) const {
   std::fflush(out_);
 }
 
-void SweepView::save(const Run& run, bool last) {
-  if (!file_) return;
-  try {
-    const std::string document = to_document(run);
-    last ? file_->finish(document) : file_->write(document);
-    lost_document_ = false;
-  } catch (const Error& error) {
-    // The measurements go on: a disk may have room again by the next cell.
-    progress_.clear();
-    if (!lost_document_ || last) fmt::print(stderr, "flashbench: {}\n", error.what());
-    lost_document_ = true;
-  }
-}
-
 void SweepView::begin(const Run& run, std::size_t /*total_cells*/) {
-  if (file_) file_->write(to_document(run));
+  document_.begin(to_document(run));
   run_ = &run;
   print(fmt::format("{}\n{} cache, {} load, {} data, seed {}\n", describe(run.device),
                     to_string(run.settings.cache), to_string(run.settings.load),
@@ -84,14 +61,14 @@ void SweepView::finished(const Run& run, std::size_t /*total_cells*/) {
     in_problem_ = false;
     progress_.end_problem();
   }
-  save(run, false);
+  document_.update(to_document(run));
   print(table_.row(run.cells.back()));
 }
 
 void SweepView::end(const Run& run) {
   progress_.clear();
   run_ = nullptr;
-  save(run, true);
+  document_.finish(to_document(run));
   print(table_.footnotes());
   if (curves_ != CurveChoice::off) {
     Style style = style_;
@@ -100,9 +77,7 @@ void SweepView::end(const Run& run) {
     const std::string drawn = curves(run, style);
     if (!drawn.empty()) print("\n" + drawn);
   }
-  const bool written = file_ && !lost_document_ && !file_->is_stdout();
-  print(
-      fmt::format("\n{}{}\n", summary(run), written ? fmt::format("; written to {}", *path_) : ""));
+  print(fmt::format("\n{}{}\n", summary(run), document_.note()));
 }
 
 }  // namespace flashbench

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "atomic_file.h"
+#include "document.h"
 #include "options.h"
 #include "progress.h"
 #include "sweep.h"
@@ -32,15 +32,13 @@ class SweepView : public SweepObserver {
   void end(const Run& run) override;
 
   /// The document could not be written at the end.
-  bool lost_document() const { return lost_document_; }
+  bool lost_document() const { return document_.lost(); }
 
  private:
   void print(std::string_view text) const;
-  void save(const Run& run, bool last);
   void show_references();
 
-  std::optional<std::string> path_;
-  std::optional<AtomicFile> file_;
+  Document document_;
   std::FILE* out_;
   Style style_;
   CurveChoice curves_;
@@ -49,7 +47,6 @@ class SweepView : public SweepObserver {
   const Run* run_ = nullptr;  ///< from begin() to end()
   bool shown_references_ = false;
   bool in_problem_ = false;
-  bool lost_document_ = false;
 };
 
 }  // namespace flashbench

@@ -4,49 +4,20 @@
 #include <cstdint>
 #include <string_view>
 
-#include "json_values.h"
 #include "report.h"
+#include "report_parts.h"
 
 namespace flashbench {
 namespace {
 
-Json problem(const Problem& problem) {
-  return {{"batch", problem.batch},
-          {"heads", problem.heads},
-          {"kv_heads", problem.kv_heads},
-          {"n_q", problem.n_q},
-          {"n_kv", problem.n_kv},
-          {"head_dim", problem.head_dim},
-          {"dtype", to_string(problem.dtype)},
-          {"mask", to_string(problem.mask)},
-          {"scale", problem.scale}};
-}
-
-Json worst(const WorstElement& worst) {
-  Json out{{"batch", worst.row.batch},
-           {"head", worst.row.head},
-           {"row", worst.row.row},
-           {"column", worst.column}};
-  put(out, "got", worst.got);
-  put(out, "want", worst.want);
-  put(out, "bound", worst.bound);
-  return out;
-}
-
-Json exactness(const std::optional<Exactness>& exactness) {
-  if (!exactness) return nullptr;
-  Json out{{"verdict", to_string(exactness->verdict)}, {"reason", or_null(exactness->reason)}};
-  put(out, "bound_ratio", exactness->bound_ratio);
-  put(out, "row_noise", exactness->row_noise);
-  put(out, "row_noise_limit", exactness->row_noise_limit);
-  put(out, "max_abs", exactness->max_abs);
-  put(out, "rel_frobenius", exactness->rel_frobenius);
-  put(out, "max_ulp", exactness->max_ulp);
-  out["worst"] = exactness->rows_checked > 0 ? worst(exactness->worst) : Json(nullptr);
-  out["rows_checked"] = exactness->rows_checked;
-  out["rows_total"] = exactness->rows_total;
-  out["deterministic"] = or_null(exactness->deterministic);
-  out["compared_with"] = or_null(exactness->compared_with);
+Json device_state(const std::optional<DeviceState>& state) {
+  if (!state) return nullptr;
+  Json out;
+  put(out, "power_w", state->power_w);
+  put(out, "power_limit_w", state->power_limit_w);
+  put(out, "temperature_c", state->temperature_c);
+  put(out, "sm_clock_hz", state->sm_clock_hz);
+  out["throttle_reasons"] = or_null(state->throttle_reasons);
   return out;
 }
 
@@ -64,6 +35,7 @@ Json time(const std::optional<TimeStats>& time) {
   put(out, "empty_launch_s", time->empty_launch_s);
   out["too_short"] = time->too_short;
   out["throttled"] = time->throttled;
+  out["device_state"] = device_state(time->device_state);
   return out;
 }
 
@@ -279,12 +251,12 @@ std::vector<std::string> impossibilities(const Cell& cell) {
 }
 
 Json to_json(const Cell& cell) {
-  return {{"problem", problem(cell.problem)},
+  return {{"problem", problem_json(cell.problem)},
           {"implementation", cell.implementation},
           {"kind", to_string(cell.kind)},
           {"status", to_string(cell.status)},
           {"reason", or_null(cell.reason)},
-          {"exactness", exactness(cell.exactness)},
+          {"exactness", exactness_json(cell.exactness)},
           {"time", time(cell.time)},
           {"steps", steps(cell)},
           {"hbm", hbm(cell)},

@@ -45,9 +45,9 @@ Outcome flashbench(const std::vector<std::string>& arguments, const std::string&
 
 /// A sweep that is over in a moment.
 std::vector<std::string> small_sweep(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments{"sweep", "--device",     "cpu",  "--n",
-                                     "64,96", "--heads",      "2",    "--samples",
-                                     "3",     "--time-limit", "0.05", "--no-references"};
+  std::vector<std::string> arguments{
+      "sweep",     "--device", "cpu",          "--n",  "64,96",   "--heads", "2",
+      "--samples", "3",        "--time-limit", "0.05", "--cache", "warm",    "--no-references"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -84,7 +84,7 @@ TEST(Cli, HelpAndVersion) {
   const Outcome help = flashbench({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.err, IsEmpty());
-  for (const char* name : {"sweep", "list", "info", "profile"}) {
+  for (const char* name : {"sweep", "verify", "list", "info", "profile"}) {
     EXPECT_THAT(help.out, HasSubstr(name));
     const Outcome one = flashbench({name, "--help"});
     EXPECT_EQ(one.code, 0);
@@ -165,6 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{{"sweep", "--n", "9000000000000000000"}, "too large", "64 bits"},
         BadInput{{"sweep", "--device", "cpu", "--impl", "flashy"}, "flashy", "cpu-naive"},
         BadInput{{"sweep", "--impl", "naive,"}, "--impl: ''", "implementation names"},
+        BadInput{{"verify", "--n", "8"}, "'--n'", "flashbench verify --help"},
+        BadInput{{"verify", "--device", "cpu", "--impl", "flashy"}, "flashy", "cpu-naive"},
         BadInput{{"profile", "--device", "cpu"}, "--n", "needs"},
         BadInput{{"profile", "--device", "cpu", "--n", "8,16"}, "one problem", "2"},
         BadInput{{"profile", "--device", "cpu", "--n", "8", "--impl", "all"},
@@ -205,8 +207,9 @@ TEST(Cli, ASweepWritesTableSummaryAndDocument) {
 TEST(Cli, WorkspaceGrowsAsTheyShould) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("run.json");
-  const Outcome outcome = flashbench({"sweep", "--device", "cpu", "--n", "256..1k", "--samples",
-                                      "3", "--time-limit", "0.05", "--no-references", "-o", path});
+  const Outcome outcome =
+      flashbench({"sweep", "--device", "cpu", "--n", "256..1k", "--heads", "2", "--samples", "3",
+                  "--time-limit", "0.05", "--cache", "warm", "--no-references", "-o", path});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::map<std::string, std::vector<double>> workspace;
   const Json run = valid_document(read_file(path));
@@ -223,12 +226,32 @@ TEST(Cli, WorkspaceGrowsAsTheyShould) {
 TEST(Cli, EveryAxis) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("run.json");
-  const Outcome outcome =
-      flashbench({"sweep",           "--device=cpu", "--n-q=1,3", "--n-kv",   "40",
-                  "--head-dim",      "8,40",         "--dtype",   "f16,bf16", "--mask",
-                  "none,causal",     "--batch",      "2",         "--heads",  "4",
-                  "--kv-heads",      "4,1",          "--impl",    "fused",    "--samples=1",
-                  "--no-references", "--curves=off", "-o",        path});
+  const Outcome outcome = flashbench({"sweep",
+                                      "--device=cpu",
+                                      "--n-q=1,3",
+                                      "--n-kv",
+                                      "40",
+                                      "--head-dim",
+                                      "8,40",
+                                      "--dtype",
+                                      "f16,bf16",
+                                      "--mask",
+                                      "none,causal",
+                                      "--batch",
+                                      "2",
+                                      "--heads",
+                                      "4",
+                                      "--kv-heads",
+                                      "4,1",
+                                      "--impl",
+                                      "fused",
+                                      "--samples=1",
+                                      "--cache",
+                                      "warm",
+                                      "--no-references",
+                                      "--curves=off",
+                                      "-o",
+                                      path});
   EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   const Json run = valid_document(read_file(path));
   EXPECT_EQ(run["cells"].size(), 2U * 2 * 2 * 2 * 2);
@@ -239,9 +262,10 @@ TEST(Cli, EveryAxis) {
 TEST(Cli, TokensAndHidden) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("run.json");
-  const Outcome outcome = flashbench({"sweep", "--device", "cpu", "--n", "32,64", "--tokens", "128",
-                                      "--hidden", "64", "--head-dim", "32", "--impl", "fused",
-                                      "--samples", "1", "--no-references", "-o", path});
+  const Outcome outcome = flashbench(
+      {"sweep", "--device",        "cpu", "--n",    "32,64", "--tokens",  "128", "--hidden",
+       "64",    "--head-dim",      "32",  "--impl", "fused", "--samples", "1",   "--cache",
+       "warm",  "--no-references", "-o",  path});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json cells = valid_document(read_file(path))["cells"];
   EXPECT_EQ(cells[0]["problem"]["batch"], 4);
@@ -309,7 +333,7 @@ TEST(Cli, WhatCannotFitIsPredictedAndNoFailure) {
   const std::string path = directory.file("run.json");
   const Outcome outcome =
       flashbench({"sweep", "--device", "cpu", "--n", "64,1M", "--heads", "8", "--impl", "naive",
-                  "--samples", "1", "--no-references", "-o", path});
+                  "--samples", "1", "--cache", "warm", "--no-references", "-o", path});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json cell = valid_document(read_file(path))["cells"][1];
   EXPECT_EQ(cell["status"], "out_of_memory");
@@ -321,9 +345,11 @@ TEST(Cli, WhatCannotFitIsPredictedAndNoFailure) {
 
 /// A sweep that runs for minutes, each cell its own.
 std::vector<std::string> long_sweep(const std::string& path) {
-  return command({"sweep", "--device", "cpu", "--n", "64..8k+1", "--heads", "1", "--head-dim", "8",
-                  "--impl", "fused", "--samples", "2", "--time-limit", "0.02", "--no-references",
-                  "-o", path});
+  return command({"sweep",    "--device",        "cpu",   "--n",
+                  "64..8k+1", "--heads",         "1",     "--head-dim",
+                  "8",        "--impl",          "fused", "--samples",
+                  "2",        "--time-limit",    "0.02",  "--cache",
+                  "warm",     "--no-references", "-o",    path});
 }
 
 TEST(Cli, AnInterruptFinishesTheFile) {
@@ -344,6 +370,7 @@ TEST(Cli, AnInterruptFinishesTheFile) {
 
 TEST(Cli, AKillAtAnyMomentLeavesAValidFile) {
   const TemporaryDirectory directory;
+  std::vector<std::string> documents;
   for (int attempt = 0; attempt < 5; ++attempt) {
     const std::string path = directory.file("run" + std::to_string(attempt) + ".json");
     Child child(long_sweep(path));
@@ -351,10 +378,12 @@ TEST(Cli, AKillAtAnyMomentLeavesAValidFile) {
     std::this_thread::sleep_for(std::chrono::milliseconds(7 * attempt));
     ::kill(child.pid(), SIGKILL);
     EXPECT_EQ(child.wait().code, 128 + SIGKILL);
-    const Json run = valid_document(read_file(path));
+    documents.push_back(read_file(path));
+    const Json run = Json::parse(documents.back());
     EXPECT_GE(run["cells"].size(), 2U);
     EXPECT_EQ(run["interrupted"], false);
   }
+  EXPECT_EQ(schema_violations(documents), std::vector<std::string>(documents.size()));
 }
 
 TEST(Cli, TheFileIsThereBeforeTheFirstCell) {
@@ -369,14 +398,31 @@ TEST(Cli, ASecondInterruptEndsAtOnce) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("run.json");
   // One cell that takes long: the first signal only asks.
-  Child child(
-      command({"sweep", "--device", "cpu", "--n", "4k", "--impl", "fused", "--samples", "100000",
-               "--time-limit", "600", "--precision", "0.000001", "--no-references", "-o", path}));
+  Child child(command({"sweep", "--device", "cpu", "--n", "4k", "--impl", "fused", "--samples",
+                       "100000", "--time-limit", "600", "--precision", "0.000001", "--cache",
+                       "warm", "--no-references", "-o", path}));
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(path); }));
   ::kill(child.pid(), SIGINT);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ::kill(child.pid(), SIGINT);
   EXPECT_THAT(child.wait().code, ::testing::AnyOf(128 + SIGINT, 130));
+}
+
+TEST(Cli, VerifyShowsAMatrixOfVerdicts) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("verify.json");
+  const Outcome outcome =
+      flashbench({"verify", "--device", "cpu", "--impl", "naive", "--json", path});
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(outcome.out,
+              AllOf(ContainsRegex("\ncase +cpu-naive\n"),
+                    ContainsRegex("\nnormal B2 H4/2 N200x300 d64 bf16 causal +exact 0")));
+  EXPECT_THAT(
+      lines_of(outcome.out).back(),
+      ContainsRegex("^[0-9]+ cases x 1 implementations: [0-9]+ exact, 0 not exact, 0 failed"));
+  EXPECT_EQ(schema_violations(read_file(path), "verify"), "");
+  EXPECT_GT(Json::parse(read_file(path))["cases"].size(), 100U);
 }
 
 TEST(Cli, ListSaysWhatIsSupported) {
@@ -417,9 +463,9 @@ TEST(Cli, LocaleChangesNothing) {
 }
 
 TEST(Cli, WhereItRunsIsSaidOnStderr) {
-  const Outcome outcome =
-      flashbench({"sweep", "--n", "32", "--heads", "1", "--dtype", "f32", "--head-dim", "64",
-                  "--samples", "1", "--impl", "fused", "--no-references", "--curves", "off"});
+  const Outcome outcome = flashbench({"sweep", "--n", "32", "--heads", "1", "--dtype", "f32",
+                                      "--head-dim", "64", "--samples", "1", "--impl", "fused",
+                                      "--cache", "warm", "--no-references", "--curves", "off"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   if (outcome.out.find("sm_") == std::string::npos) {
     EXPECT_THAT(outcome.err, StartsWith("flashbench: running on the CPU: "));

@@ -8,10 +8,11 @@
 
 namespace flashbench {
 
-/// What of each of `documents` (JSON text) breaks results/schema/run.schema.json, by
+/// What of each of `documents` (JSON text) breaks results/schema/<schema>.schema.json, by
 /// python3-jsonschema, and JSON itself (NaN, a name twice in an object); empty where nothing does.
 /// A machine without that package gives its complaint and so a failure, never a pass.
-inline std::vector<std::string> schema_violations(const std::vector<std::string>& documents) {
+inline std::vector<std::string> schema_violations(const std::vector<std::string>& documents,
+                                                  const std::string& schema = "run") {
   const TemporaryDirectory directory;
   const std::string program = R"(
 import json, sys
@@ -30,8 +31,8 @@ for path in sys.argv[2:]:
         for error in validator.iter_errors(document):
             print('/'.join(map(str, error.absolute_path)) + ': ' + error.message[:300], file=out)
 )";
-  std::vector<std::string> command{"python3", "-c", program,
-                                   FLASHBENCH_SOURCE_DIR "/results/schema/run.schema.json"};
+  std::vector<std::string> command{
+      "python3", "-c", program, FLASHBENCH_SOURCE_DIR "/results/schema/" + schema + ".schema.json"};
   for (std::size_t i = 0; i < documents.size(); ++i) {
     command.push_back(directory.file("document" + std::to_string(i)));
     write_file(command.back(), documents[i]);
@@ -45,8 +46,9 @@ for path in sys.argv[2:]:
   return violations;
 }
 
-inline std::string schema_violations(const std::string& document) {
-  return schema_violations(std::vector<std::string>{document}).front();
+inline std::string schema_violations(const std::string& document,
+                                     const std::string& schema = "run") {
+  return schema_violations(std::vector<std::string>{document}, schema).front();
 }
 
 }  // namespace flashbench
