@@ -60,9 +60,9 @@ void add_distributions(Suite& suite) {
   for (const Distribution distribution : distributions()) {
     for (const Dtype dtype : kDtypes) {
       suite.add(distribution, dtype, Mask::causal,
-                {.n_q = 200, .n_kv = 300, .heads = 4, .kv_heads = 2});
+                {.n_q = 200, .n_kv = 301, .heads = 4, .kv_heads = 2});
     }
-    suite.add(distribution, Mask::none, {.n_q = 70, .n_kv = 500});
+    suite.add(distribution, Mask::none, {.n_q = 70, .n_kv = 499});
   }
 }
 
