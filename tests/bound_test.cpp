@@ -149,6 +149,7 @@ DeviceInfo h200() {
   info.compute_capability = 90;
   info.max_clock_hz = 1.98e9;
   info.memory_peak_bytes_per_s = 4.8e12;
+  info.l2_bytes = 60'000'000;
   return info;
 }
 
@@ -176,6 +177,9 @@ TEST(Impossibilities, AboveTheMemorysDataSheetOnlyWhenMeasured) {
   EXPECT_TRUE(impossibilities(step, h200(), 1.98e9).empty()) << "a model may be wrong";
   step.bytes_measured = true;
   EXPECT_EQ(impossibilities(step, h200(), 1.98e9).size(), 1U);
+  StepWork quick = work(10e-6, 1e6, 55e6, MatrixUnit::none, 0, 0);
+  quick.bytes_measured = true;
+  EXPECT_TRUE(impossibilities(quick, h200(), 1.98e9).empty()) << "written to the cache so far";
   step.read_bytes = 3.4e9;
   EXPECT_TRUE(impossibilities(step, h200(), 1.98e9).empty());
 }
