@@ -124,8 +124,14 @@ class CpuBlockTopk : public CpuApproximate {
                        static_cast<blasint>(dim), 1.0F, mean, static_cast<blasint>(dim), head,
                        static_cast<blasint>(dim), 0.0F, scores, static_cast<blasint>(seen));
     }
-    std::fill(scores + std::min(diagonal, seen), scores + seen,
-              std::numeric_limits<float>::infinity());
+    // Between -infinity, which marks what has been taken, and infinity, which marks the diagonal;
+    // a product that overflowed into a NaN ranks last.
+    constexpr float kMost = std::numeric_limits<float>::max();
+    for (std::int64_t block_index = 0; block_index < seen; ++block_index) {
+      float& score = scores[block_index];
+      score = score >= -kMost ? std::min(score, kMost) : -kMost;
+      if (block_index >= diagonal) score = std::numeric_limits<float>::infinity();
+    }
     std::array<std::int64_t, kKept> kept{};
     const std::int64_t count = std::min(kKept, seen);
     for (std::int64_t i = 0; i < count; ++i) {

@@ -2,13 +2,14 @@
 // a SIMD lane:
 //
 //   for each tile of keys:
-//     S^T = K Q^T;  P^T = exp2(S^T - m);  l = l alpha + sum P;  O^T = O^T alpha + V^T P^T
+//     S^T = K Q^T;  P^T = exp2(c S^T - c m);  l = l alpha + sum P;  O^T = O^T alpha + V^T P^T
 //
 // Transposed, both products broadcast elements of K and V, which stay as they are stored, and the
 // softmax of a row never crosses lanes. Registers hold key_step x 3 accumulators: with 32 registers
 // of 16 lanes, 24 multiply-adds for 8 broadcasts and 3 loads, so the two FMA ports limit and the
 // two load ports do not. Each tile's P V is summed apart and then added to O: sums of tiles of sums
-// lose less to rounding than one long chain.
+// lose less to rounding than one long chain. c = scale log2(e) meets the scores in the fused
+// multiply-add that subtracts the maximum: folded into Q, its rounding would grow with the scores.
 
 #include "reference/cpu_fused_kernel.h"
 
@@ -68,11 +69,12 @@ template <int Vectors>
 struct Strip {
   static constexpr std::int64_t kRows = Vectors * kWidth;
 
-  const float* q;        ///< Q^T, scaled to base 2: [padded_dim, W]
+  const float* q;        ///< Q^T: [padded_dim, W]
   float* o;              ///< O^T, not normalised: [padded_dim, W]
   float* m;              ///< largest score so far: [W]
   float* l;              ///< sum of weights: [W]
   const float* visible;  ///< keys that each row sees, counted from the tile's first: [W]
+  float factor;          ///< from scores to exponents of 2
 
   /// S^T = K Q^T into s [keys, W] for `keys` keys, a multiple of kKeyStep; raises `most` to their
   /// maxima.
@@ -108,27 +110,29 @@ struct Strip {
     }
   }
 
-  /// P^T = exp2(S^T - most) in place; l and m move on; `alpha` is what older sums shrink by.
+  /// P^T = exp2(factor (S^T - most)) in place; l and m move on; `alpha` is what older sums shrink
+  /// by.
   HWY_NOINLINE void weights(float* HWY_RESTRICT s, std::int64_t keys, const Float* most,
                             Float* alpha) const {
+    const Float scale = hn::Set(kFloats, factor);
     Float shift[Vectors];
     Float sum[Vectors];
     for (int v = 0; v < Vectors; ++v) {
       // A row that has seen nothing yet: any finite shift makes its weights 0.
       const Float nothing = hn::Set(kFloats, -kInfinity);
-      shift[v] = hn::IfThenZeroElse(hn::Eq(most[v], nothing), most[v]);
+      shift[v] = hn::IfThenZeroElse(hn::Eq(most[v], nothing), hn::Mul(most[v], scale));
       sum[v] = hn::Zero(kFloats);
     }
     for (std::int64_t j = 0; j < keys; ++j) {
       for (int v = 0; v < Vectors; ++v) {
         float* at = s + (j * Vectors + v) * kWidth;
-        const Float weight = exp2(hn::Sub(hn::Load(kFloats, at), shift[v]));
+        const Float weight = exp2(hn::MulSub(hn::Load(kFloats, at), scale, shift[v]));
         sum[v] = hn::Add(sum[v], weight);
         hn::Store(weight, kFloats, at);
       }
     }
     for (int v = 0; v < Vectors; ++v) {
-      alpha[v] = exp2(hn::Sub(hn::Load(kFloats, m + v * kWidth), shift[v]));
+      alpha[v] = exp2(hn::Sub(hn::Mul(hn::Load(kFloats, m + v * kWidth), scale), shift[v]));
       hn::Store(hn::MulAdd(hn::Load(kFloats, l + v * kWidth), alpha[v], sum[v]), kFloats,
                 l + v * kWidth);
       hn::Store(most[v], kFloats, m + v * kWidth);
@@ -178,7 +182,8 @@ class Block {
         group_(problem.heads / problem.kv_heads),
         first_(block * shape.block_rows),
         count_(std::min(shape.block_rows, shape.rows - first_)),
-        dim_(shape.padded_dim) {
+        dim_(shape.padded_dim),
+        factor_(static_cast<float>(problem.scale * std::numbers::log2e)) {
     const auto take = [&](std::int64_t floats) { return std::exchange(scratch, scratch + floats); };
     k_ = take(shape.tile_keys * dim_);
     v_ = take(shape.tile_keys * dim_);
@@ -244,7 +249,6 @@ class Block {
   template <int Vectors>
   void load_queries(std::int64_t row) const {
     constexpr std::int64_t kRows = Vectors * kWidth;
-    const Float factor = hn::Set(kFloats, static_cast<float>(problem_.scale * std::numbers::log2e));
     float* q = q_ + row * dim_;
     for (std::int64_t v = 0; v < Vectors; ++v) {
       // Four channels of kWidth rows at a time through k_, which is free until the first tile.
@@ -263,7 +267,7 @@ class Block {
         Float channel[4];
         hn::LoadInterleaved4(kFloats, quad, channel[0], channel[1], channel[2], channel[3]);
         for (std::int64_t i = 0; i < 4; ++i) {
-          hn::Store(hn::Mul(channel[i], factor), kFloats, q + (c + i) * kRows + v * kWidth);
+          hn::Store(channel[i], kFloats, q + (c + i) * kRows + v * kWidth);
         }
       }
     }
@@ -277,14 +281,16 @@ class Block {
     constexpr std::int64_t kRows = Vectors * kWidth;
     const std::int64_t keys = std::min(tile_keys, visible_keys(row + kRows - 1) - key);
     if (keys <= 0) return;  // no row of the strip sees any
-    const bool unmasked = visible_keys(row) - key >= keys;
+    // Keys of padding score 0, which must not become the maximum.
+    const bool unmasked = visible_keys(row) - key >= keys && keys % kStep == 0;
     if (!unmasked) {
       for (std::int64_t r = 0; r < kRows; ++r) {
         visible_[r] =
             static_cast<float>(std::clamp<std::int64_t>(visible_keys(row + r) - key, 0, keys));
       }
     }
-    const Strip<Vectors> strip{q_ + row * dim_, o_ + row * dim_, m_ + row, l_ + row, visible_};
+    const Strip<Vectors> strip{q_ + row * dim_, o_ + row * dim_, m_ + row,
+                               l_ + row,        visible_,        factor_};
     strip.tile(k_, v_, keys, unmasked, dim_, s_);
   }
 
@@ -322,7 +328,7 @@ class Block {
     const std::int64_t stacked = first_ + row;
     const std::int64_t head = kv_head_ * group_ + stacked % group_;
     operands_.lse[(batch_ * problem_.heads + head) * problem_.n_q + stacked / group_] =
-        static_cast<float>(static_cast<double>(m_[row]) * std::numbers::ln2 +
+        static_cast<float>(static_cast<double>(m_[row] * factor_) * std::numbers::ln2 +
                            std::log(static_cast<double>(l_[row])));
   }
 
@@ -335,6 +341,7 @@ class Block {
   std::int64_t first_;  ///< row of the stack
   std::int64_t count_;  ///< rows of this block
   std::int64_t dim_;
+  float factor_;    ///< from scores to exponents of 2
   float* k_;        ///< [tile_keys, padded_dim]
   float* v_;        ///< [tile_keys, padded_dim]
   float* s_;        ///< [tile_keys, strip_rows]

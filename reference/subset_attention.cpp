@@ -81,9 +81,9 @@ void mean_of_rows(const Tensor& tensor, std::int64_t batch, std::int64_t row, st
     for (std::int64_t r = 0; r < rows; ++r) {
       load_matrix(tensor.data, tensor.dtype, tensor.at(batch, row + r, head, c), 0, 1, columns,
                   line);
-      for (std::int64_t i = 0; i < columns; ++i) mean[c + i] += line[i];
+      // Divided one by one: the sum of the largest values would overflow.
+      for (std::int64_t i = 0; i < columns; ++i) mean[c + i] += line[i] / static_cast<float>(rows);
     }
-    for (std::int64_t i = 0; i < columns; ++i) mean[c + i] /= static_cast<float>(rows);
   }
 }
 

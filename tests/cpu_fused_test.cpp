@@ -64,6 +64,40 @@ TEST_F(CpuFusedTest, IsRightForLargeScores) {
   large.expect_right(*fused_);
 }
 
+TEST_F(CpuFusedTest, PaddingIsNoMaximum) {
+  // All scores far below 0, and a last tile that is no multiple of any register block.
+  for (const std::int64_t n_kv : {1, 116, 123, 500}) {
+    AttentionCase low(make_problem(1, 2, 1, 70, n_kv, 64));
+    low.q.fill([] { return 10.0F; });
+    std::mt19937 generator = seeded(5);
+    std::normal_distribution<float> normal(-20.0F, 0.01F);
+    low.k.fill([&] { return normal(generator); });
+    low.expect_right(*fused_);
+  }
+}
+
+TEST_F(CpuFusedTest, TheScaleDoesNotRoundTheScores) {
+  // One channel holds a score of 2^20 common to all keys; the rest decides. Products with powers of
+  // 2 are exact, so that only the scale's rounding could show.
+  AttentionCase offset(make_problem(1, 1, 1, 40, 60, 8));
+  offset.problem.scale = 0.3;
+  std::mt19937 generator = seeded(6);
+  std::uniform_int_distribution<int> small(-2, 2);
+  offset.q.fill([&] { return static_cast<float>(small(generator)); });
+  offset.k.fill([&] { return static_cast<float>(small(generator)); });
+  for (std::int64_t n = 0; n < 40; ++n) {
+    store_element(offset.q.bytes().data(), Dtype::f32, offset.q.view().at(0, n, 0, 0), 1024.0F);
+  }
+  for (std::int64_t n = 0; n < 60; ++n) {
+    store_element(offset.k.bytes().data(), Dtype::f32, offset.k.view().at(0, n, 0, 0), 1024.0F);
+  }
+  PlainAttention truth =
+      plain_attention(offset.problem, offset.operands(), fused_->arithmetic(offset.problem));
+  for (double& tolerance : truth.tolerance) tolerance = 1e-5;
+  for (double& tolerance : truth.lse_tolerance) tolerance = 0.1;
+  offset.expect_output(*fused_, truth);
+}
+
 TEST_F(CpuFusedTest, IsRightWhenEveryTileRescales) {
   AttentionCase rising(make_problem(1, 1, 1, 50, 1000, 8));
   float next = 0.0F;
