@@ -109,9 +109,7 @@ struct TableShape {
   static constexpr int kProducerRegisters = kConfig.producer_registers;
   static constexpr int kConsumerRegisters = kConfig.consumer_registers;
   static constexpr bool kOverlap = kConfig.overlap;
-  static constexpr bool kQRegisters = kConfig.q_registers;
 
-  static constexpr int kQSteps = kQRegisters ? kHeadDim / 16 : 1;
   static constexpr int kThreads = (1 + kWarpgroups) * kWarpgroup;
   static constexpr int kChunks = (kHeadDim + 63) / 64;
   static constexpr int kSliceBytes = kChunks * kRows * kColumnBytes;   // Q of a warpgroup
@@ -247,6 +245,17 @@ __device__ void load(const Arguments& a, Shared<Shape>& shared) {
       v_stage.advance();
     };
 
+    if (Shape::kBuffers == 1 && piece.row >= 0) {
+      // This Q must wait until O of the tile before it has left; meanwhile it can come as far as
+      // L2.
+#pragma unroll 1
+      for (int w = 0; w < Shape::kWarpgroups; ++w) {
+        for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+          cp_async_bulk_prefetch_tensor_4d(a.q, chunk * 64, piece.row + w * kRows, piece.head,
+                                           piece.batch);
+        }
+      }
+    }
     if (piece.end > piece.begin) load_k(piece.end - 1);
 #pragma unroll 1
     for (int w = 0; w < Shape::kWarpgroups; ++w) {
@@ -307,21 +316,15 @@ __device__ constexpr int row_of(int accumulator) {
   return (accumulator >> 1) & 1;
 }
 
-/// Issues S = Q K^T. Q: [chunks][64][128 B], K: [chunks][block][128 B], both K-major; r_Q: the
-/// fragments of Q where the shape keeps them in registers.
+/// Issues S = Q K^T. Q: [chunks][64][128 B], K: [chunks][block][128 B], both K-major.
 template <class Shape, class Element>
-__device__ void issue_scores(float (&S)[Shape::kBlock / 2], std::uint64_t Q,
-                             const std::uint32_t (&r_Q)[Shape::kQSteps][4], std::uint64_t K) {
+__device__ void issue_scores(float (&S)[Shape::kBlock / 2], std::uint64_t Q, std::uint64_t K) {
 #pragma unroll
   for (int step = 0; step < Shape::kHeadDim / 16; ++step) {
     const int chunk = step / 4;
     const int column = step % 4 * 32;
-    const std::uint64_t k = K + ((chunk * Shape::kBlock * kColumnBytes + column) >> 4);
-    if constexpr (Shape::kQRegisters) {
-      wgmma_rs<Element, false>(S, r_Q[step], k, step != 0);
-    } else {
-      wgmma_ss<Element>(S, Q + ((chunk * kRows * kColumnBytes + column) >> 4), k, step != 0);
-    }
+    wgmma_ss<Element>(S, Q + ((chunk * kRows * kColumnBytes + column) >> 4),
+                      K + ((chunk * Shape::kBlock * kColumnBytes + column) >> 4), step != 0);
   }
 }
 
@@ -331,7 +334,7 @@ __device__ void issue_output(float (&O)[Shape::kHeadDim / 2],
                              const std::uint32_t (&P)[Shape::kBlock / 16][4], std::uint64_t V) {
 #pragma unroll
   for (int step = 0; step < Shape::kBlock / 16; ++step) {
-    wgmma_rs<Element, true>(O, P[step], V + ((step * 16 * kColumnBytes) >> 4), true);
+    wgmma_rs<Element>(O, P[step], V + ((step * 16 * kColumnBytes) >> 4));
   }
 }
 
@@ -462,20 +465,6 @@ __device__ void write_output(const float (&O)[Shape::kHeadDim / 2], const float 
   }
 }
 
-/// Q of this warp's 16 rows as the A fragments of its k16 steps.
-template <class Shape>
-__device__ void load_fragments(std::uint32_t (&Q)[Shape::kHeadDim / 16][4],
-                               const unsigned char* slice) {
-  const int lane = threadIdx.x % kWarp;
-  const int row = threadIdx.x % kWarpgroup / kWarp * 16 + lane % 16;
-#pragma unroll
-  for (int step = 0; step < Shape::kHeadDim / 16; ++step) {
-    const int piece = step % 4 * 2 + lane / 16;
-    ldmatrix_x4(Q[step], shared_address(slice) + step / 4 * kRows * kColumnBytes +
-                             row * kColumnBytes + (piece ^ (row & 7)) * 16);
-  }
-}
-
 /// Leaves this warpgroup's part of a split tile in global memory. The warpgroup that comes last
 /// gets the whole tile's O, m and l instead, and true: summed over the parts in their order, so
 /// that launches agree bit for bit.
@@ -502,12 +491,14 @@ __device__ bool merge_parts(const Arguments& a, Shared<Shape>& shared, const Pie
   if (!shared.last[w]) return false;
   __threadfence();  // the other parts are visible
 
+  constexpr int kBatch = Shape::kHeadDim > 192 || Shape::kHeadDim % 64 != 0 ? 4 : 8;
   state = RowState{{-INFINITY, -INFINITY}, {0, 0}};
 #pragma unroll
   for (int i = 0; i < Shape::kHeadDim / 2; ++i) O[i] = 0;
+  const Partial<Shape::kHeadDim>* from = partials;
 #pragma unroll 1
-  for (int part = 0; part < a.parts; ++part) {
-    const float4 rows = __ldcg(&partials[part].rows[thread]);
+  for (int part = 0; part < a.parts; ++part, ++from) {
+    const float4 rows = __ldcg(&from->rows[thread]);
     const float m[2] = {rows.x, rows.y};
     const float l[2] = {rows.z, rows.w};
     float old_factor[2];
@@ -522,12 +513,18 @@ __device__ bool merge_parts(const Arguments& a, Shared<Shape>& shared, const Pie
       state.l[r] = state.l[r] * old_factor[r] + l[r] * new_factor[r];
     }
 #pragma unroll
-    for (int i = 0; i < Shape::kHeadDim / 8; ++i) {
-      const float4 piece_O = __ldcg(&partials[part].O[i][thread]);
-      O[4 * i] = O[4 * i] * old_factor[0] + piece_O.x * new_factor[0];
-      O[4 * i + 1] = O[4 * i + 1] * old_factor[0] + piece_O.y * new_factor[0];
-      O[4 * i + 2] = O[4 * i + 2] * old_factor[1] + piece_O.z * new_factor[1];
-      O[4 * i + 3] = O[4 * i + 3] * old_factor[1] + piece_O.w * new_factor[1];
+    for (int first = 0; first < Shape::kHeadDim / 8; first += kBatch) {
+      float4 batch[kBatch];  // in flight together: the loads' latency is what a merge costs
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) batch[i] = __ldcg(&from->O[first + i][thread]);
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        float* o = &O[4 * (first + i)];
+        o[0] = o[0] * old_factor[0] + batch[i].x * new_factor[0];
+        o[1] = o[1] * old_factor[0] + batch[i].y * new_factor[0];
+        o[2] = o[2] * old_factor[1] + batch[i].z * new_factor[1];
+        o[3] = o[3] * old_factor[1] + batch[i].w * new_factor[1];
+      }
     }
   }
   return true;
@@ -556,8 +553,6 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
     if (piece.row < 0) return;
     unsigned char* slice = shared.q[buffer.slot][w];
     const std::uint64_t Q = wgmma_descriptor(shared_address(slice), 16, 1024);
-    std::uint32_t r_Q[Shape::kQSteps][4];
-    if constexpr (Shape::kQRegisters) load_fragments<Shape>(r_Q, slice);
 
     const int first_row = piece.row + w * kRows;
     const int my_row = first_row + warp * 16 + lane / 4;
@@ -600,7 +595,7 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
 
       mbarrier_wait(shared_address(&shared.k_full[stage.slot]), stage.parity);
       wgmma_fence();
-      issue_scores<Shape, Element>(S, Q, r_Q, k_matrix(stage.slot));
+      issue_scores<Shape, Element>(S, Q, k_matrix(stage.slot));
       wgmma_commit_group();
       wgmma_wait_group<0>();
       release(shared.k_empty[stage.slot]);
@@ -617,7 +612,7 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
         if constexpr (Shape::kOverlap) {
           mbarrier_wait(shared_address(&shared.k_full[stage.slot]), stage.parity);
           wgmma_fence();
-          issue_scores<Shape, Element>(S, Q, r_Q, k_matrix(stage.slot));
+          issue_scores<Shape, Element>(S, Q, k_matrix(stage.slot));
           wgmma_commit_group();
           mbarrier_wait(shared_address(&shared.v_full[before.slot]), before.parity);
           wgmma_fence();
@@ -629,7 +624,7 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
           wgmma_fence();
           issue_output<Shape, Element>(O, P, v_matrix(before.slot));
           mbarrier_wait(shared_address(&shared.k_full[stage.slot]), stage.parity);
-          issue_scores<Shape, Element>(S, Q, r_Q, k_matrix(stage.slot));
+          issue_scores<Shape, Element>(S, Q, k_matrix(stage.slot));
           wgmma_commit_group();
           wgmma_wait_group<0>();
           release(shared.v_empty[before.slot]);
@@ -829,18 +824,18 @@ struct Schedule {
     q_tiles = divide_up(problem.n_q, warpgroups * kRows);
     tiles = checked_multiply(q_tiles, problem.batch * problem.heads);
     const std::int64_t sms = std::max(device.sm_count, 1);
-    // The tiles of the last, partial round. In parts they take less time: as many rounds of parts
-    // as it needs, plus what a part costs beyond its share (a merge, counted in blocks of keys).
+    // The tiles of the last, partial round, which would leave SMs idle, in parts: as many rounds of
+    // parts as that takes, and the merge of one tile's parts. Counted in blocks of keys.
     const std::int64_t rest = tiles % sms;
     const double blocks = static_cast<double>(divide_up(problem.n_kv, entry.config.block));
-    double best = blocks;
-    for (std::int64_t p = 2;
-         rest > 0 && p <= kMaxParts && static_cast<double>(p) * kMinBlocks <= blocks; ++p) {
-      if (problem.mask == Mask::causal && tiles > sms)
-        break;  // longest first, they end together as they are
-      const double cost = static_cast<double>(divide_up(rest * p, sms)) *
-                          (blocks / static_cast<double>(p) + kMergeBlocks);
-      if (cost < best) {
+    // Longest first, causal tiles end together as they are.
+    const bool may_split = rest > 0 && (problem.mask == Mask::none || tiles < sms);
+    double best = kWorthwhile * blocks;
+    for (std::int64_t p = 2; may_split && p <= kMaxParts; ++p) {
+      const double share = blocks / static_cast<double>(p);
+      const double cost = static_cast<double>(divide_up(rest * p, sms)) * (share + kPartBlocks) +
+                          static_cast<double>(p) * kMergeBlocks;
+      if (share >= kMinBlocks && cost < best) {
         best = cost;
         parts = p;
       }
@@ -858,8 +853,10 @@ struct Schedule {
   }
 
   static constexpr std::int64_t kMaxParts = 16;
-  static constexpr double kMinBlocks = 2;
-  static constexpr double kMergeBlocks = 3;
+  static constexpr double kMinBlocks = 2;     // of a part
+  static constexpr double kPartBlocks = 2;    // what a part costs to start and to write
+  static constexpr double kMergeBlocks = 2;   // what reading a part costs
+  static constexpr double kWorthwhile = 0.9;  // of the cost of whole tiles
 };
 
 class FusedWgmma final : public Implementation {
