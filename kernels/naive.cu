@@ -34,8 +34,7 @@ std::int64_t round_up(std::int64_t x, std::int64_t unit) {
   return (x + unit - 1) / unit * unit;
 }
 
-// ---- Softmax
-// -----------------------------------------------------------------------------------------------
+// ---- softmax ----
 
 constexpr std::int64_t kMostThreads = 512;  // of a block of the softmax
 
@@ -307,8 +306,7 @@ SoftmaxLaunch choose_softmax(const Problem& problem, std::int64_t shared_limit) 
   return choose_softmax<float>(problem.n_kv, shared_limit);
 }
 
-// ---- Products
-// ----------------------------------------------------------------------------------------------
+// ---- products ----
 
 // One handle for the process: creating one takes tens of milliseconds and device memory of its own.
 class Cublas {
@@ -331,51 +329,79 @@ class Cublas {
   cublasHandle_t handle_ = nullptr;
 };
 
-// A column-major operand of the products of all heads.
+// A column-major operand of the products of all heads: matrix (b, h) is that of head h / sharing.
 struct Matrices {
-  void* const* data;  // [batch * heads] in device memory
-  std::int64_t leading;
+  void* const* pointers;  // to all of them, [batch * heads], in device memory
+  Tensor tensor;
+  std::int64_t sharing;
+
+  std::int64_t leading() const { return tensor.stride[1]; }
+  void* at(std::int64_t b, std::int64_t h) const {
+    return static_cast<char*>(tensor.data) +
+           tensor.at(b, 0, h / sharing, 0) * size_of(tensor.dtype);
+  }
+  // Every row of every matrix begins at a multiple of 16 bytes.
+  bool aligned() const {
+    const auto multiple = [&](std::int64_t stride) {
+      return stride * size_of(tensor.dtype) % 16 == 0;
+    };
+    return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && multiple(tensor.stride[0]) &&
+           multiple(tensor.stride[1]) && multiple(tensor.stride[2]);
+  }
 };
 
-// C = alpha op(A) B for all of batch * heads, in one call: the two dimensions of heads do not
-// collapse into the single stride of cuBLAS' strided batches, and with pointers query heads can
-// share a key/value head.
+// C = alpha op(A) B for all of batch * heads. The two dimensions of heads do not collapse into the
+// single stride of cuBLAS' strided batches, and query heads share key/value heads, so it is one
+// call with pointers. Such a call picks its kernel without a look at the pointers: matrices that
+// do not begin at 16 bytes go in strided calls of the heads that have one stride instead.
 struct Products {
   cublasOperation_t transpose_a;
   std::int64_t m, n, k;
   Matrices a, b, c;
-  std::int64_t count;
+  std::int64_t batch, heads;
   float alpha;
   Dtype dtype;
 
   void enqueue(cublasHandle_t handle) const {
-    const float beta = 0.0F;
     const bool single = dtype == Dtype::f32;
-    const cudaDataType type = single ? CUDA_R_32F : dtype == Dtype::f16 ? CUDA_R_16F : CUDA_R_16BF;
     // Float32 accumulation throughout; pedantic: no TF32 or other splitting of float32 inputs.
     CUDA_CHECK(cublasSetMathMode(
         handle, single ? CUBLAS_PEDANTIC_MATH : CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
-    CUDA_CHECK(cublasGemmBatchedEx_64(
-        handle, transpose_a, CUBLAS_OP_N, m, n, k, &alpha, a.data, type, a.leading, b.data, type,
-        b.leading, &beta, c.data, type, c.leading, count,
-        single ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    const cudaDataType type = single ? CUDA_R_32F : dtype == Dtype::f16 ? CUDA_R_16F : CUDA_R_16BF;
+    const cublasComputeType_t compute = single ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
+    const float beta = 0.0F;
+    if (a.aligned() && b.aligned() && c.aligned()) {
+      CUDA_CHECK(cublasGemmBatchedEx_64(handle, transpose_a, CUBLAS_OP_N, m, n, k, &alpha,
+                                        a.pointers, type, a.leading(), b.pointers, type,
+                                        b.leading(), &beta, c.pointers, type, c.leading(),
+                                        batch * heads, compute, CUBLAS_GEMM_DEFAULT));
+      return;
+    }
+    const std::int64_t together = a.sharing == 1 ? heads : a.sharing;
+    const std::int64_t stride_a = a.sharing == 1 ? a.tensor.stride[2] : 0;
+    for (std::int64_t i = 0; i < batch; ++i) {
+      for (std::int64_t h = 0; h < heads; h += together) {
+        CUDA_CHECK(cublasGemmStridedBatchedEx_64(
+            handle, transpose_a, CUBLAS_OP_N, m, n, k, &alpha, a.at(i, h), type, a.leading(),
+            stride_a, b.at(i, h), type, b.leading(), b.tensor.stride[2], &beta, c.at(i, h), type,
+            c.leading(), c.tensor.stride[2], together, compute, CUBLAS_GEMM_DEFAULT));
+      }
+    }
   }
 };
 
-// Where each head of a tensor begins: [batch * heads], heads in groups of `group` sharing one.
-std::vector<void*> head_pointers(const Tensor& tensor, std::int64_t group) {
+// Where each matrix begins: [batch * heads].
+std::vector<void*> head_pointers(const Matrices& matrices) {
   std::vector<void*> pointers;
-  for (std::int64_t b = 0; b < tensor.shape[0]; ++b) {
-    for (std::int64_t h = 0; h < tensor.shape[2] * group; ++h) {
-      pointers.push_back(static_cast<char*>(tensor.data) +
-                         tensor.at(b, 0, h / group, 0) * size_of(tensor.dtype));
+  for (std::int64_t b = 0; b < matrices.tensor.shape[0]; ++b) {
+    for (std::int64_t h = 0; h < matrices.tensor.shape[2] * matrices.sharing; ++h) {
+      pointers.push_back(matrices.at(b, h));
     }
   }
   return pointers;
 }
 
-// ---- Implementation
-// ----------------------------------------------------------------------------------------
+// ---- implementation ----
 
 constexpr std::int64_t kCublasWorkspace = 32 << 20;  // what cuBLAS recommends on Hopper
 
@@ -440,7 +466,7 @@ class Naive final : public Implementation {
     const MatrixUnit unit = problem.dtype == Dtype::f32   ? MatrixUnit::fma_f32
                             : problem.dtype == Dtype::f16 ? MatrixUnit::tensor_f16
                                                           : MatrixUnit::tensor_bf16;
-    return std::vector<StepModel>{{.name = "QK",
+    return std::vector<StepModel>{{.name = "QKᵀ",
                                    .read_bytes = q_bytes + kv_bytes,
                                    .write_bytes = cached ? 0 : s_bytes,
                                    .unit = unit,
@@ -473,10 +499,10 @@ class Naive final : public Implementation {
                         {problem.heads * matrix, problem.n_kv, matrix, 1}};
     int uploaded = 0;
     const auto matrices = [&](const Tensor& tensor, std::int64_t sharing) {
-      const std::vector<void*> pointers = head_pointers(tensor, sharing);
       auto* data = s + layout.pointer_offset(uploaded++);
-      device.upload(data, pointers.data(), layout.pointer_bytes);
-      return Matrices{reinterpret_cast<void* const*>(data), tensor.stride[1]};
+      const Matrices result{reinterpret_cast<void* const*>(data), tensor, sharing};
+      device.upload(data, head_pointers(result).data(), layout.pointer_bytes);
+      return result;
     };
     const Matrices q = matrices(operands.q, 1);
     const Matrices k = matrices(operands.k, group);
@@ -484,19 +510,28 @@ class Naive final : public Implementation {
     const Matrices o = matrices(operands.o, 1);
     const Matrices p = matrices(scores, 1);
     // Row-major matrices are to cuBLAS their transposes: S^T = K Q^T, O^T = V^T P^T.
-    const std::int64_t heads = problem.batch * problem.heads;
-    const Products qk{CUBLAS_OP_T,
-                      problem.n_kv,
-                      problem.n_q,
-                      problem.head_dim,
-                      k,
-                      q,
-                      p,
-                      heads,
-                      static_cast<float>(problem.scale),
-                      problem.dtype};
-    const Products pv{CUBLAS_OP_N, problem.head_dim, problem.n_q, problem.n_kv, v, p, o, heads,
-                      1.0F,        problem.dtype};
+    const Products qk{.transpose_a = CUBLAS_OP_T,
+                      .m = problem.n_kv,
+                      .n = problem.n_q,
+                      .k = problem.head_dim,
+                      .a = k,
+                      .b = q,
+                      .c = p,
+                      .batch = problem.batch,
+                      .heads = problem.heads,
+                      .alpha = static_cast<float>(problem.scale),
+                      .dtype = problem.dtype};
+    const Products pv{.transpose_a = CUBLAS_OP_N,
+                      .m = problem.head_dim,
+                      .n = problem.n_q,
+                      .k = problem.n_kv,
+                      .a = v,
+                      .b = p,
+                      .c = o,
+                      .batch = problem.batch,
+                      .heads = problem.heads,
+                      .alpha = 1.0F,
+                      .dtype = problem.dtype};
 
     cublasHandle_t handle = Cublas::handle();
     void* cublas_workspace = s + layout.cublas_offset();
@@ -533,7 +568,7 @@ class Naive final : public Implementation {
       }
     };
     Plan plan;
-    plan.steps = {{"QK", products(qk)}, {"softmax", launch_softmax}, {"PV", products(pv)}};
+    plan.steps = {{"QKᵀ", products(qk)}, {"softmax", launch_softmax}, {"PV", products(pv)}};
     plan.choices = {{"softmax", softmax.choice}, {"cublas", Cublas::version()}};
     return plan;
   }

@@ -1,12 +1,29 @@
 #include "figures.h"
 
-#include <algorithm>
+#include <array>
+#include <utility>
 
 namespace flashbench {
 
 namespace {
 
-/// A step for the rule of bound.h, or nothing where its time or its traffic is unknown.
+/// The matrix unit that the counters saw at work, and its operations.
+void take_counted_operations(const CounterFigures& counted, StepWork& work) {
+  const std::array<std::pair<MatrixUnit, std::optional<double>>, 3> units{
+      std::pair(MatrixUnit::tensor_bf16, counted.tensor_bf16_ops),
+      std::pair(MatrixUnit::tensor_f16, counted.tensor_f16_ops),
+      std::pair(MatrixUnit::tensor_tf32, counted.tensor_tf32_ops)};
+  for (const auto& [unit, operations] : units) {
+    if (operations.value_or(0) <= work.matrix_flops) continue;
+    work.unit = unit;
+    work.matrix_flops = *operations;
+  }
+  work.exps = counted.special_ops.value_or(0);
+}
+
+/// A step for the rule of bound.h, or nothing where its time or its work is unknown. Work is the
+/// model's, bytes are the counters' where there are some; what has no model is what the counters
+/// saw it do.
 std::optional<StepWork> work_of(const StepResult& step) {
   if (!step.median_s || (!step.model && !step.measured)) return std::nullopt;
   StepWork work;
@@ -17,6 +34,8 @@ std::optional<StepWork> work_of(const StepResult& step) {
     work.unit = step.model->unit;
     work.matrix_flops = step.model->matrix_flops;
     work.exps = step.model->exps;
+  } else {
+    take_counted_operations(*step.measured, work);
   }
   if (step.measured) {
     work.read_bytes = step.measured->read_bytes;

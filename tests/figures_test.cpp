@@ -70,6 +70,19 @@ TEST_F(Figures, MeasuredBytesReplaceTheModels) {
   EXPECT_EQ(cell_.steps[0].bound->bound_by, Bound::hbm);
 }
 
+TEST_F(Figures, WithoutAModelTheCountedOperationsDecide) {
+  const std::vector<std::string> names{"attention"};
+  Measurements measured;
+  measured.step_seconds = {1e-3};
+  CounterFigures& whole = measured.counters.emplace().whole;
+  whole.read_bytes = 1e8;
+  whole.tensor_bf16_ops = 640e9;
+  whole.special_ops = 1e9;
+  derive_figures(cell_, names, measured, &references_, device_);
+  EXPECT_EQ(cell_.steps[0].bound->bound_by, Bound::tensor);
+  EXPECT_THAT(*cell_.steps[0].bound->matrix_fraction, DoubleNear(0.8, 1e-9));
+}
+
 TEST_F(Figures, AnImpossibleFigureIsMarkedAndBoundsNothing) {
   const std::vector<std::string> names{"attention"};
   Measurements measured;
