@@ -176,7 +176,8 @@ FLASHBENCH_HOST_DEVICE inline float input_value(const InputShape& shape, TensorR
     case Distribution::non_finite_visible: {
       if (row != 0 || column != 0) return normal;
       if (is_k && head == 0) return nan_value();
-      if (is_v && head == 1) return infinite_value();
+      // Rows without keys would multiply it by a weight of 0.
+      if (is_v && head == 1 && !(shape.causal && shape.n_q > shape.n_kv)) return infinite_value();
       return normal;
     }
   }

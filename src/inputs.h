@@ -9,6 +9,12 @@ namespace flashbench {
 /// How Q, K and V are drawn; input_values.h has the values element by element. Unless said
 /// otherwise Q, K and V are standard normal where a distribution does not change them. Scores are
 /// meant at the default scale.
+///
+/// What is not finite. A score that the mask hides is discarded, so K may hold anything there: it
+/// changes nothing. A NaN or +infinity among a row's visible scores makes the row NaN; -infinity
+/// is a weight of 0; a value that is not finite makes its column so in every row that sees it. In
+/// rows that do not see it, its weight of 0 times infinity may be NaN, as IEEE 754 has it: V must
+/// be finite there, and is in all that is drawn.
 enum class Distribution : std::uint8_t {
   normal,      ///< Q, K, V standard normal
   uniform,     ///< Q, K, V uniform in [-1, 1)
