@@ -79,7 +79,7 @@ struct Tile {
   static constexpr int kRowsOfThread = kHeadDim <= 128 ? 8 : 4;
   static constexpr int kRowStep =
       32 / kLanesOfRow;  // between a thread's rows: a warp's lie side by side
-  static constexpr int kKeysOfThread = 4;
+  static constexpr int kKeysOfThread = kHeadDim <= 64 ? 8 : 4;
   static constexpr int kVectorsOfThread = kHeadDim / 32;  // float4 columns of O
   static constexpr int kRows = kThreads / kLanesOfRow * kRowsOfThread;
   static constexpr int kKeys = kLanesOfRow * kKeysOfThread;
@@ -109,29 +109,45 @@ __device__ __forceinline__ void load_tile(float* s_tile, const Matrix<const Elem
                                           bool vectors) {
   constexpr int kSize = Vector<Element>::kSize;
   constexpr int kVectorsOfRow = kColumns / kSize;
-  static_assert(kRows * kVectorsOfRow % 128 == 0);
-#pragma unroll 4  // loads in flight: more would need registers that hold O
-  for (int i = 0; i < kRows * kVectorsOfRow / 128; ++i) {
-    const int index = static_cast<int>(threadIdx.x) + i * 128;
-    const int row = index / kVectorsOfRow;
-    const int column = index % kVectorsOfRow * kSize;
-    const Element* g_element =
-        matrix.data + (first_row + row) * matrix.row_stride + first_column + column;
-    Vector<Element> x{};
-    if (first_row + row < matrix.rows && first_column + column < head_dim) {
+  constexpr int kVectors = kRows * kVectorsOfRow / 128;  // of a thread
+  constexpr int kBatch = kVectors < 8 ? kVectors : 8;    // in flight: more would take O's registers
+  static_assert(kRows * kVectorsOfRow % 128 == 0 && kVectors % kBatch == 0);
+  static_assert(128 % kVectorsOfRow == 0);
+  constexpr int kRowStep = 128 / kVectorsOfRow;
+  const int row = static_cast<int>(threadIdx.x) / kVectorsOfRow;
+  const int column = static_cast<int>(threadIdx.x) % kVectorsOfRow * kSize;
+  const Element* g_row =
+      matrix.data + (first_row + row) * matrix.row_stride + first_column + column;
+  const std::int64_t rows = first_column + column < head_dim ? matrix.rows - first_row : 0;
+  const int exist = static_cast<int>(min(rows, std::int64_t{kRows}));
+  float* s_row = s_tile + row * kStride + column;
+#pragma unroll 1
+  for (int batch = 0; batch < kVectors; batch += kBatch) {
+    Vector<Element> x[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const Element* g_element = g_row + i * kRowStep * matrix.row_stride;
+      x[i] = {};
+      if (row + (batch + i) * kRowStep >= exist) continue;
       if (vectors) {
-        x = *reinterpret_cast<const Vector<Element>*>(g_element);
+        x[i] = *reinterpret_cast<const Vector<Element>*>(g_element);
       } else {  // head dims are multiples of eight: a vector is inside as a whole or not at all
 #pragma unroll
-        for (int e = 0; e < kSize / 2; ++e)
-          x.set2(e, to_float(g_element[2 * e]), to_float(g_element[2 * e + 1]));
+        for (int e = 0; e < kSize / 2; ++e) {
+          x[i].set2(e, to_float(g_element[2 * e]), to_float(g_element[2 * e + 1]));
+        }
       }
     }
 #pragma unroll
-    for (int e = 0; e < kSize; e += 4) {
-      *reinterpret_cast<float4*>(s_tile + row * kStride + column + e) =
-          make_float4(x.get(e), x.get(e + 1), x.get(e + 2), x.get(e + 3));
+    for (int i = 0; i < kBatch; ++i) {
+#pragma unroll
+      for (int e = 0; e < kSize; e += 4) {
+        *reinterpret_cast<float4*>(s_row + i * kRowStep * kStride + e) =
+            make_float4(x[i].get(e), x[i].get(e + 1), x[i].get(e + 2), x[i].get(e + 3));
+      }
     }
+    g_row += kBatch * kRowStep * matrix.row_stride;
+    s_row += kBatch * kRowStep * kStride;
   }
 }
 

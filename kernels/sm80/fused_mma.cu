@@ -79,8 +79,14 @@ constexpr bool is_valid(const Config& c) {
 // The tiles. A kernel's parameter is its row here (nvcc's host stubs cannot take a Config itself).
 constexpr Config kConfigs[] = {
     // d  warps row_tiles keys stages blocks_per_sm q_in_registers
-    {64, 4, 2, 64, 2, 2, true},   {96, 4, 2, 64, 2, 2, false},  {128, 4, 2, 64, 2, 2, false},
-    {192, 8, 1, 64, 2, 1, false}, {256, 8, 1, 64, 2, 1, false},
+    {64, 4, 2, 64, 2, 2, true},
+    {96, 4, 2, 64, 2, 2, false},
+    {128, 4, 2, 64, 2, 2, false},
+    {192, 8, 1, 64, 2, 1, false},
+    {256, 8, 1, 64, 2, 1, false},
+    // for GPUs with less shared memory than these need: 99 KB on 8.6 and 8.9, 163 KB on 8.0
+    {192, 4, 1, 32, 2, 2, false},
+    {256, 4, 1, 32, 2, 2, false},
 };
 constexpr int kConfigCount = static_cast<int>(std::size(kConfigs));
 
@@ -140,8 +146,12 @@ struct TileLoader {
   int head_dim;
 
   __device__ void load(std::int64_t first, std::int64_t rows, std::uint32_t s_offset) const {
-    const int row = static_cast<int>(threadIdx.x) / kLanes;
-    const int chunk = static_cast<int>(threadIdx.x) % kLanes;
+    // Opaque, so that the offsets are worked out anew for each block: kept, they would take
+    // registers from O and S.
+    int thread = static_cast<int>(threadIdx.x);
+    asm volatile("" : "+r"(thread));
+    const int row = thread / kLanes;
+    const int chunk = thread % kLanes;
     const char* g_row = g_tile + (first + row) * row_stride + chunk * 16;
     const std::uint32_t s_row =
         s_tile + s_offset + static_cast<std::uint32_t>(L::offset(row, chunk));
@@ -422,14 +432,17 @@ __global__ void __launch_bounds__(kConfigs[kIndex].threads(), kConfigs[kIndex].b
   // Row i of the tile sees the keys before diagonal + i, or all. Blocks of keys before what its
   // first row sees are whole; none after what its last row sees is needed.
   const std::int64_t diagonal = args.causal ? first_row + args.n_kv - args.n_q + 1 : args.n_kv;
-  const auto clamp_keys = [&](std::int64_t keys) {
-    return max(std::int64_t{0}, min(keys, args.n_kv));
+  const auto blocks_before = [&](std::int64_t keys) {  // whole blocks before a key
+    return static_cast<int>(max(std::int64_t{0}, keys) / kConfig.keys);
   };
-  const int whole_blocks = static_cast<int>(clamp_keys(diagonal) / kConfig.keys);
+  const auto blocks_of = [&](int row) {  // blocks of which the tile's row `row` sees a key
+    const std::int64_t end = args.causal ? min(diagonal + row, args.n_kv) : args.n_kv;
+    return blocks_before(end + kConfig.keys - 1);
+  };
+  const int whole_blocks = blocks_before(min(diagonal, args.n_kv));
   const int last_row =
       static_cast<int>(min(std::int64_t{kConfig.rows()}, args.n_q - first_row)) - 1;
-  const int blocks = static_cast<int>(
-      (clamp_keys(diagonal + (args.causal ? last_row : 0)) + kConfig.keys - 1) / kConfig.keys);
+  const int blocks = blocks_of(last_row);
 
   const std::uint32_t s_q = shared_address(s_memory);
   const std::uint32_t s_k = s_q + kConfig.rows() * kConfig.row_bytes();
@@ -479,14 +492,6 @@ __global__ void __launch_bounds__(kConfigs[kIndex].threads(), kConfigs[kIndex].b
     __syncthreads();                      // and everyone's; and all have left the block before it
     load(block + kConfig.stages - 1);     // whose stage this takes
   };
-  const auto step = [&](int block, const Sight* sight) {
-    const std::uint32_t s_stage = static_cast<std::uint32_t>(block % kConfig.stages) * kStageBytes;
-    Scores<kConfig> S;
-    scores<Element, kConfig>(S, q_address, r_q, k_address, s_stage);
-    if (sight != nullptr) mask<kConfig>(S, *sight);
-    rescale<kConfig>(state, S, args.scale_log2, args.slack);
-    accumulate<Element, kConfig>(state, S, v_address, s_stage, args.scale_log2);
-  };
   if constexpr (kConfig.q_in_registers) {
     cp_async_wait<kConfig.stages - 2>();
     __syncthreads();
@@ -497,20 +502,23 @@ __global__ void __launch_bounds__(kConfigs[kIndex].threads(), kConfigs[kIndex].b
     }
   }
 
-  int block = 0;
-  for (; block < whole_blocks; ++block) {
-    await(block);
-    step(block, nullptr);
-  }
-  // The diagonal and the ragged end. A warp whose rows see nothing of a block sits it out.
   const int warp_row = warp * kConfig.warp_rows();
-  for (; block < blocks; ++block) {
+  // Blocks that some row of this warp sees; it sits the others out.
+  const int warp_blocks = warp_row > last_row ? 0 : blocks_of(warp_row + kConfig.warp_rows() - 1);
+#pragma unroll 1
+  for (int block = 0; block < blocks; ++block) {
     await(block);
-    const std::int64_t first_key = std::int64_t{block} * kConfig.keys;
-    const Sight sight{static_cast<int>(diagonal - first_key) + warp_row,
-                      static_cast<int>(min(args.n_kv - first_key, std::int64_t{kConfig.keys}))};
-    if (warp_row > last_row || sight.diagonal + kConfig.warp_rows() <= 1) continue;
-    step(block, &sight);
+    if (block >= warp_blocks) continue;
+    const std::uint32_t s_stage = static_cast<std::uint32_t>(block % kConfig.stages) * kStageBytes;
+    Scores<kConfig> S;
+    scores<Element, kConfig>(S, q_address, r_q, k_address, s_stage);
+    if (block >= whole_blocks) {  // the diagonal and the ragged end
+      const std::int64_t first_key = std::int64_t{block} * kConfig.keys;
+      mask<kConfig>(S, {static_cast<int>(diagonal - first_key) + warp_row,
+                        static_cast<int>(min(args.n_kv - first_key, std::int64_t{kConfig.keys}))});
+    }
+    rescale<kConfig>(state, S, args.scale_log2, args.slack);
+    accumulate<Element, kConfig>(state, S, v_address, s_stage, args.scale_log2);
   }
 
   cp_async_wait<0>();  // no copy may outlive the block; with no key seen, Q is still in flight
