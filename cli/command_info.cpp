@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "device_choice.h"
 #include "device_text.h"
+#include "error.h"
 #include "units.h"
 #include "version.h"
 
@@ -45,6 +46,16 @@ void show(const Device& device) {
   line("ECC", info.ecc ? "on" : "off");
 }
 
+std::string counters(const Backend& backend) {
+  if (!backend.open_profiler) return "none on this kind of device";
+  try {
+    backend.open_profiler(*backend.device);
+    return "available";
+  } catch (const Error& error) {
+    return fmt::format("not available: {}", error.what());
+  }
+}
+
 }  // namespace
 
 int run(const InfoOptions& options) {
@@ -53,8 +64,8 @@ int run(const InfoOptions& options) {
   line("build",
        fmt::format("{}, {}", tool_build_type(), built_with_cuda() ? "with CUDA" : "without CUDA"));
   line("NVTX ranges", annotations_built() ? "built in" : "not built: nvtx3 was not found");
-  line("counters", "not built yet");
   const Backend backend = open_backend(options.device);
+  line("counters", counters(backend));
   show(*backend.device);
   fmt::print("\nruns on {}\n", describe(backend.device->info()));
   return 0;

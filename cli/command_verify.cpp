@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "admission.h"
+#include "command_self_test.h"
 #include "commands.h"
 #include "device_choice.h"
 #include "device_text.h"
@@ -68,6 +69,7 @@ class VerifyView : public VerifyObserver {
 }  // namespace
 
 int run(const VerifyOptions& options) {
+  if (options.self_test) return run_self_test(options);
   Backend backend = open_backend(options.device);
   const std::vector<const Implementation*> implementations =
       chosen(options.implementations, backend);

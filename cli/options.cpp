@@ -194,8 +194,60 @@ void declare_verify(CLI::App& app, VerifyOptions& options) {
   declare.device(options.device);
   declare.seed(options.seed);
   declare.flag("--thorough", options.thorough, "Many more cases: minutes to hours");
+  declare.flag("--self-test", options.self_test,
+               "Judge implementations that are wrong on purpose: each must be called not exact");
   declare.text("--json", "FILE", "Where the verdicts go as JSON; - is standard output",
                [&](const std::string& value) { options.json = value; });
+}
+
+/// A required file.
+void declare_file(CLI::App& app, const std::string& name, std::string& target,
+                  const std::string& what) {
+  Declare(app).text(name, "FILE", what, [&target](const std::string& value) { target = value; });
+}
+
+void declare_tensors(CLI::App& app, TensorOptions& options) {
+  Declare declare(app);
+  declare_file(app, "--q", options.q, "Queries, .npy of float32, float16 or bfloat16");
+  declare_file(app, "--k", options.k, "Keys, .npy");
+  declare_file(app, "--v", options.v, "Values, .npy");
+  declare.text("--layout", "NAME", "Order of the files' axes: bnhd, bhnd",
+               [&](const std::string& value) { options.layout = value; });
+  declare.choice("--mask", options.mask, masks(), "Mask");
+  declare.text("--scale", "NUMBER", "Factor on Q K^T: a positive number (default 1/sqrt(head dim))",
+               [&](const std::string& value) { options.scale = parse_positive("--scale", value); });
+}
+
+void require_files(const std::string& command,
+                   const std::vector<std::pair<std::string, const std::string*>>& files) {
+  for (const auto& [name, value] : files) {
+    if (value->empty()) {
+      throw UsageError(fmt::format("{} needs {}: a .npy file", command, name));
+    }
+  }
+}
+
+void declare_check(CLI::App& app, CheckOptions& options) {
+  Declare declare(app);
+  declare_tensors(app, options.tensors);
+  declare_file(app, "--out", options.out, "The output to judge, .npy of the dtype of Q");
+  declare.text("--lse", "FILE", "Its log-sum-exp, .npy of float32, batch x heads x n_q",
+               [&](const std::string& value) { options.lse = value; });
+  declare.flag("--materialised", options.materialised,
+               "Its scores were stored in the dtype: allow for that rounding");
+  declare.seed(options.seed);
+  declare.text("--json", "FILE", "Where the verdict goes as JSON; - is standard output",
+               [&](const std::string& value) { options.json = value; });
+}
+
+void declare_run(CLI::App& app, RunOptions& options) {
+  Declare declare(app);
+  declare_tensors(app, options.tensors);
+  declare.implementations(options.implementations);
+  declare.device(options.device);
+  declare_file(app, "--out", options.out, "Where the output goes, .npy");
+  declare.text("--lse", "FILE", "Where the log-sum-exp goes, .npy of float32, batch x heads x n_q",
+               [&](const std::string& value) { options.lse = value; });
 }
 
 void declare_profile(CLI::App& app, ProfileOptions& options) {
@@ -223,6 +275,10 @@ Options parse_options(int argc, const char* const* argv) {
   sweep.command = command;
   VerifyOptions verify;
   verify.command = command;
+  CheckOptions check;
+  check.command = command;
+  RunOptions run;
+  ReferencesOptions references;
   ListOptions list;
   InfoOptions info;
   ProfileOptions profile;
@@ -236,12 +292,23 @@ Options parse_options(int argc, const char* const* argv) {
       "sweep", "Run implementations over sequence lengths, head dimensions, dtypes and masks");
   CLI::App* verify_app =
       app.add_subcommand("verify", "Judge every implementation exact or not, on many shapes");
+  CLI::App* check_app =
+      app.add_subcommand("check", "Judge an output that any program made from .npy files");
+  CLI::App* run_app =
+      app.add_subcommand("run", "Compute one attention from .npy files and save the output");
+  CLI::App* references_app =
+      app.add_subcommand("references", "Measure the bandwidths and rates of the device");
   CLI::App* list_app = app.add_subcommand("list", "The implementations and what they support");
   CLI::App* info_app = app.add_subcommand("info", "The device and this build");
   CLI::App* profile_app =
       app.add_subcommand("profile", "Launch one problem between profiler marks, for ncu and nsys");
   declare_sweep(*sweep_app, sweep);
   declare_verify(*verify_app, verify);
+  declare_check(*check_app, check);
+  declare_run(*run_app, run);
+  Declare(*references_app).device(references.device);
+  Declare(*references_app).choice("--load", references.load, loads(), "Power window");
+  Declare(*references_app).list("--dtype", references.dtype, dtypes(), "Of the matrix products");
   Declare(*list_app).device(list.device);
   Declare(*info_app).device(info.device);
   declare_profile(*profile_app, profile);
@@ -259,12 +326,28 @@ Options parse_options(int argc, const char* const* argv) {
     return TextOptions{commands.empty() ? app.help() : commands.front()->help()};
   } catch (const CLI::RequiredError&) {
     throw UsageError(
-        "no command given; accepted: sweep, verify, list, info, profile; see 'flashbench --help'");
+        "no command given; accepted: sweep, verify, check, run, references, list, info, profile; "
+        "see 'flashbench --help'");
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
   if (sweep_app->parsed()) return sweep;
   if (verify_app->parsed()) return verify;
+  if (check_app->parsed()) {
+    require_files("check", {{"--q", &check.tensors.q},
+                            {"--k", &check.tensors.k},
+                            {"--v", &check.tensors.v},
+                            {"--out", &check.out}});
+    return check;
+  }
+  if (run_app->parsed()) {
+    require_files("run", {{"--q", &run.tensors.q},
+                          {"--k", &run.tensors.k},
+                          {"--v", &run.tensors.v},
+                          {"--out", &run.out}});
+    return run;
+  }
+  if (references_app->parsed()) return references;
   if (list_app->parsed()) return list;
   if (info_app->parsed()) return info;
   return profile;

@@ -34,7 +34,44 @@ struct VerifyOptions {
   DeviceChoice device = DeviceChoice::automatic;
   std::uint64_t seed = 0;
   bool thorough = false;
+  bool self_test = false;
   std::optional<std::string> json;
+  std::vector<std::string> command;
+};
+
+struct ReferencesOptions {
+  DeviceChoice device = DeviceChoice::automatic;
+  Load load = Load::burst;
+  std::vector<Dtype> dtype;
+};
+
+/// One attention's tensors, in .npy files.
+struct TensorOptions {
+  std::string q;
+  std::string k;
+  std::string v;
+  std::string layout = "bnhd";
+  Mask mask = Mask::none;
+  std::optional<double> scale;  ///< 1 / sqrt(head_dim) when not given
+};
+
+/// Computes one attention and saves what it wrote.
+struct RunOptions {
+  TensorOptions tensors;
+  std::vector<std::string> implementations;
+  DeviceChoice device = DeviceChoice::automatic;
+  std::string out;
+  std::optional<std::string> lse;
+};
+
+/// Judges an output that somebody else made.
+struct CheckOptions {
+  TensorOptions tensors;
+  std::string out;
+  std::optional<std::string> lse;
+  bool materialised = false;
+  std::optional<std::string> json;
+  std::uint64_t seed = 0;
   std::vector<std::string> command;
 };
 
@@ -61,8 +98,9 @@ struct TextOptions {
   std::string text;
 };
 
-using Options = std::variant<SweepOptions, VerifyOptions, ListOptions, InfoOptions, ProfileOptions,
-                             TextOptions>;
+using Options =
+    std::variant<SweepOptions, VerifyOptions, CheckOptions, RunOptions, ReferencesOptions,
+                 ListOptions, InfoOptions, ProfileOptions, TextOptions>;
 
 /// Throws UsageError, which names the offending token and what is accepted.
 Options parse_options(int argc, const char* const* argv);

@@ -65,6 +65,7 @@ Json exactness_json(const std::optional<Exactness>& exactness) {
   put(out, "bound_ratio", exactness->bound_ratio);
   put(out, "row_noise", exactness->row_noise);
   put(out, "row_noise_limit", exactness->row_noise_limit);
+  put(out, "lse_bound_ratio", exactness->lse_bound_ratio);
   put(out, "max_abs", exactness->max_abs);
   put(out, "rel_frobenius", exactness->rel_frobenius);
   put(out, "max_ulp", exactness->max_ulp);
