@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# device-check.sh [--build DIR] [--only PART[,PART...]] [--sweeps NAME[,NAME...]]
+# Does on a machine with a GPU what a machine without one cannot, and records it under results/<device>/.
+# Parts, in this order:
+#   tests     the tests that need a device
+#   sanitize  compute-sanitizer over a small sweep of every kernel
+#   verify    flashbench verify, the whole suite
+#   sweeps    the runs that README.md quotes (the list below)
+# --build: a folder that holds flashbench and tests/flashbench_gpu_tests already (default: build, brought up to date).
+# A run's file is replaced once the run has passed, and verified.json, which says for which sources the tests, the
+# sanitizer and the suite have passed, once those three have. Exit code 1 where anything failed.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 3
+
+build='' only=tests,sanitize,verify,sweeps chosen=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --build | --only | --sweeps)
+      [ $# -ge 2 ] || { echo "device-check.sh: $1 needs a value" >&2 && exit 2; }
+      case $1 in --build) build=$2 ;; --only) only=$2 ;; --sweeps) chosen=$2 ;; esac
+      shift 2
+      ;;
+    *) echo "device-check.sh: unknown argument '$1' (accepted: --build DIR, --only PARTS, --sweeps NAMES)" >&2 && exit 2 ;;
+  esac
+done
+
+# name | time limit in seconds | arguments of flashbench sweep
+sweeps() {
+  cat <<'LIST'
+sweep|240|--head-dim 64,128,256 --mask none,causal --time-limit 0.25
+sweep-f16|90|--dtype f16 --n 512..32k --mask none,causal --time-limit 0.25
+sweep-f32|90|--dtype f32 --head-dim 64,128 --n 512..16k --time-limit 0.25
+sweep-1m|90|--n 1M --heads 1 --impl fused-wgmma,fused-mma --samples 3 --counters off
+counters|90|--head-dim 64,128,256 --n 1k..32k --counters on --time-limit 0.1
+fused|150|--tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.3 --counters off
+fused-f16|90|--tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.3 --counters off
+fused-sustained|200|--load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.2 --counters off
+fused-sustained-f16|90|--load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.2 --counters off
+LIST
+}
+
+wants() { case ",$only," in *",$1,"*) return 0 ;; esac; return 1; }
+for part in ${only//,/ }; do
+  case $part in
+    tests | sanitize | verify | sweeps) ;;
+    *) echo "device-check.sh: unknown part '$part' (accepted: tests, sanitize, verify, sweeps)" >&2 && exit 2 ;;
+  esac
+done
+for name in ${chosen//,/ }; do
+  sweeps | grep -q "^$name|" || { echo "device-check.sh: unknown sweep '$name' (accepted: $(sweeps | cut -d'|' -f1 | xargs))" >&2 && exit 2; }
+done
+
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
+[ -n "$gpu" ] || { echo "device-check.sh: no NVIDIA GPU answers on this machine" >&2 && exit 3; }
+device=$(echo "$gpu" | tr '[:upper:]' '[:lower:]' | sed -E 's/^(nvidia|tesla|geforce) +//; s/[^a-z0-9]+/-/g')
+out=results/$device
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+
+if [ -z "$build" ]; then
+  build=build
+  # Sourced in a shell of its own: it sets options of its own.
+  (. scripts/setup.sh && build release build all) || exit 3
+fi
+program=$build/flashbench
+gpu_tests=$build/tests/flashbench_gpu_tests
+sources=$(find kernels src reference -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64)
+
+failed=()
+note() { printf '%s\n' "$*" >>"$work/facts"; } # KEY=VALUE lines for verified.json
+# part NAME COMMAND...: runs it, keeps its output, says how it ended.
+part() {
+  local name=$1 start=$SECONDS code=0
+  shift
+  "$@" >"$work/$name.log" 2>&1 || code=$?
+  if [ $code -ne 0 ]; then
+    failed+=("$name")
+    tail -n 30 "$work/$name.log"
+  fi
+  echo "$name: exit code $code after $((SECONDS - start)) s"
+  return $code
+}
+
+if wants tests; then
+  part tests timeout 240 "$gpu_tests" --gtest_brief=1
+  note "tests.passed=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?\.$/\1/p' "$work/tests.log" | tail -1)"
+  note "tests.skipped=$(sed -nE 's/^\[  SKIPPED \] ([0-9]+) tests?, .*/\1/p' "$work/tests.log" | tail -1)"
+fi
+
+if wants sanitize; then
+  for tool in memcheck racecheck synccheck initcheck; do
+    part "sanitize-$tool" timeout 150 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$program" sweep --device cuda --n 65,200 --head-dim 64,128 --heads 2 --kv-heads 1 --dtype f16,bf16 \
+      --mask none,causal --impl fused-wgmma,fused-mma,fused-simt --samples 1 --counters off --no-references --curves off
+    note "sanitizer.$tool=$(grep -oE '(ERROR SUMMARY|RACECHECK SUMMARY): [0-9]+' "$work/sanitize-$tool.log" | grep -oE '[0-9]+$' | tail -1)"
+  done
+fi
+
+if wants verify; then
+  part verify timeout 300 "$program" verify --device cuda --json "$work/verify.json"
+  note "verify.summary=$(tail -n 1 "$work/verify.log")"
+fi
+
+if wants tests && wants sanitize && wants verify; then
+  if [ ${#failed[@]} -eq 0 ]; then
+    cp "$work/verify.json" "$out/verify.json"
+    python3 - "$work/facts" "$out/verified.json" "$gpu" "$sources" <<'PY'
+import json, subprocess, sys
+from datetime import datetime, timezone
+
+facts, target, gpu, sources = sys.argv[1:]
+record = {"device": gpu, "sources_sha256": sources,
+          "driver": subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                                   capture_output=True, text=True).stdout.split()[0],
+          "checked_utc": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
+for line in open(facts):
+    key, _, value = line.rstrip("\n").partition("=")
+    group, _, name = key.partition(".")
+    record.setdefault(group, {})[name] = int(value) if value.isdigit() else value or 0
+with open(target, "w") as file:
+    json.dump(record, file, indent=2)
+    file.write("\n")
+PY
+    echo "verified: $out/verified.json"
+  else
+    echo "not verified: ${failed[*]}"
+  fi
+fi
+
+if wants sweeps; then
+  while IFS='|' read -r name limit arguments; do
+    case ",${chosen:-$name}," in *",$name,"*) ;; *) continue ;; esac
+    # shellcheck disable=SC2086 # a list of words
+    if part "$name" timeout "$limit" "$program" sweep --device cuda $arguments --curves off -o "$work/$name.json"; then
+      cp "$work/$name.json" "$out/$name.json"
+    fi
+    tail -n 1 "$work/$name.log"
+  done < <(sweeps)
+fi
+
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "failed: ${failed[*]}"
+  exit 1
+fi
+echo "all passed on $gpu: $only"
