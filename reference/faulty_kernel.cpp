@@ -259,16 +259,19 @@ class Tile {
     }
     m_[row] = m;
     const bool skip_sum = is(Fault::sum_misses_last_tile) && t + 1 == tiles && tiles > 1;
+    float tile_sum = 0.0F;
     const bool skip_output = is(Fault::tile_missing_in_output) && t == 1;
     for (std::int64_t j = 0; j < kKeys; ++j) {
       const float p = exponential(s[static_cast<std::size_t>(j)] - m);
-      if (!skip_sum) l_[row] += p;
-      if (is(Fault::sum_in_dtype)) l_[row] = round_to(problem_.dtype, l_[row]);
+      tile_sum += p;
+      if (is(Fault::sum_in_dtype)) tile_sum = round_to(problem_.dtype, tile_sum);
       if (p == 0.0F || skip_output) continue;
       const float weight = store_weight(p);
       const float* v = v_.data() + index(j, 0, d_);
       for (std::int64_t c = 0; c < d_; ++c) o[c] += weight * v[c];
     }
+    if (!skip_sum) l_[row] += tile_sum;
+    if (is(Fault::sum_in_dtype)) l_[row] = round_to(problem_.dtype, l_[row]);
     if (is(Fault::accumulator_in_dtype)) {
       for (std::int64_t c = 0; c < d_; ++c) o[c] = round_to(problem_.dtype, o[c]);
     }
