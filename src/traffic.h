@@ -14,7 +14,7 @@ namespace flashbench {
 struct FusedWalk {
   std::int64_t tile_rows = 0;      ///< query rows of a tile
   std::int64_t block_keys = 0;     ///< keys of a block: masks are skipped block by block
-  std::int64_t tiles_at_once = 0;  ///< that the device runs at the same time
+  std::int64_t tiles_at_once = 0;  ///< that read the same keys at the same time: one for each SM
 };
 
 /// Bytes of operands that survive in the last-level cache between one use and the next.

@@ -635,8 +635,7 @@ class FusedMma final : public Implementation {
                                               const DeviceInfo& device) const override {
     const Config& config = kConfigs[choose_config(problem, device)];
     const std::int64_t o_bytes = problem.q_elements() * size_of(problem.dtype);
-    const FusedWalk walk{config.rows(), config.keys,
-                         std::int64_t{device.sm_count} * config.blocks_per_sm};
+    const FusedWalk walk{config.rows(), config.keys, device.sm_count};
     const double pairs = executed_pairs(problem, config.warp_rows(), config.keys);
     return std::vector<StepModel>{
         {.name = kStepName,
