@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "parallel.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr std::int64_t kQueries = 64;  // rows of a query tile
 constexpr std::int64_t kKeys = 64;     // keys of a key tile
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kLog2E = 1.44269504F;
+constexpr float kLog2E = std::numbers::log2e_v<float>;
 
 float round_to(Dtype dtype, float value) {
   switch (dtype) {
@@ -222,7 +223,7 @@ class Tile {
 
   void attend(std::int64_t t, std::int64_t tiles) {
     load_keys(t);
-    std::array<std::array<float, kKeys>, kQueries> s;
+    std::array<std::array<float, kKeys>, kQueries> s{};
     std::array<float, kQueries> tile_max{};
     float shared_max = -kInfinity;
     for (std::int64_t i = 0; i < rows_; ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "error_model.h"
 
@@ -79,7 +80,7 @@ double normal_quantile(double tail) {
   double high = 40.0;
   for (int i = 0; i < 100; ++i) {
     const double middle = 0.5 * (low + high);
-    (0.5 * std::erfc(middle / std::sqrt(2.0)) > tail ? low : high) = middle;
+    (0.5 * std::erfc(middle / std::numbers::sqrt2) > tail ? low : high) = middle;
   }
   return high;
 }
