@@ -324,8 +324,7 @@ __global__ void __launch_bounds__(128, 2) fused_simt_kernel(const Arguments args
   }
 }
 
-// ---- Host
-// --------------------------------------------------------------------------------------------------
+// ---- host ----
 
 struct Choice {
   void (*kernel)(Arguments);

@@ -5,10 +5,8 @@
 // with all their keys, so that the softmax of a row stays within four lanes. Blocks of keys stream
 // through a ring in shared memory; for each block
 //   S = Q K^T              mma.sync, K by ldmatrix
-//   m, l, O rescaled       only when a row's maximum grows by more than 2^8 (the idea of
-//   FlashAttention-4's
-//                          conditional rescaling): O and l share the reference m, so the final O /
-//                          l is exact
+//   m, l, O rescaled       only when a row's maximum grows by more than 2^8: O and l share
+//                          the reference m, whatever it is, so O / l is exact
 //   P = 2^(S - m)          rounded to the dtype, in the registers of S
 //   O += P V               mma.sync, V by ldmatrix.trans
 // In base 2 the scale and log2(e) are one factor. Limit: tensor cores by mma.sync, which on Hopper
@@ -48,8 +46,7 @@ namespace {
 
 constexpr float kSlack = 8.0F;  // log2 of what P may reach before O is rescaled
 
-// ---- Configuration
-// -----------------------------------------------------------------------------------------
+// ---- configuration ----
 
 struct Config {
   int head_dim;       // padded; the kernel serves every multiple of 8 up to it
@@ -125,8 +122,7 @@ struct Arguments {
   float slack;       // by how much a row's maximum may pass its reference, in units of S
 };
 
-// ---- Steps
-// -------------------------------------------------------------------------------------------------
+// ---- steps ----
 
 // Copies rows [first, first + kRows) of a global tile into shared memory, asynchronously. Rows at
 // or beyond `rows` and columns at or beyond head_dim become zero.
@@ -402,8 +398,7 @@ __device__ __forceinline__ void store(WarpState<kConfig>& state, char* s_tile,
   }
 }
 
-// ---- Kernel
-// ------------------------------------------------------------------------------------------------
+// ---- kernel ----
 
 template <class Element, int kIndex>
 __global__ void __launch_bounds__(kConfigs[kIndex].threads(), kConfigs[kIndex].blocks_per_sm)
@@ -529,8 +524,7 @@ __global__ void __launch_bounds__(kConfigs[kIndex].threads(), kConfigs[kIndex].b
       args.lse == nullptr ? nullptr : args.lse + head_index * args.n_q, first_row);
 }
 
-// ---- Host
-// --------------------------------------------------------------------------------------------------
+// ---- host ----
 
 using Kernel = void (*)(Arguments);
 
