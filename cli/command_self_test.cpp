@@ -41,7 +41,10 @@ void show(const std::vector<SelfTestRow>& rows, const std::vector<std::string>& 
   std::size_t width = 0;
   for (const SelfTestRow& row : rows) width = std::max(width, row.name.size());
   for (const SelfTestRow& row : rows) {
-    const std::string tally = fmt::format("{} of {}", row.wrong_cases(), row.outcomes.size());
+    const auto judged = std::count_if(row.outcomes.begin(), row.outcomes.end(), [](Status status) {
+      return status == Status::ok || status == Status::wrong;
+    });
+    const std::string tally = fmt::format("{} of {}", row.wrong_cases(), judged);
     const bool good = row.killed() == mutants;
     fmt::print("{:<{}}  {}  {:<24}  {:<24}  {}\n", row.name, width,
                paint(fmt::format("{:>11}", tally), good ? Ink::green : Ink::red, style),
@@ -71,24 +74,28 @@ int run_self_test(const VerifyOptions& options) {
     if (implementation->kind() != Kind::approximate) controls.push_back(implementation.get());
   }
   const std::vector<VerifyCase> cases =
-      verify_suite(DeviceKind::cpu, {.seed = options.seed, .thorough = options.thorough});
+      verify_suite(DeviceKind::cpu, {.seed = options.seed, .thorough = false});
+  const SelfTestExtent extent =
+      options.thorough ? SelfTestExtent::all_cases : SelfTestExtent::until_killed;
 
   const Style style = style_of(stdout);
   std::vector<Problem> problems;
   for (const VerifyCase& one : cases) problems.push_back(one.problem);
   Progress progress(stderr, is_terminal(stderr), problems);
   progress.begin_problem(problems.front(), 0, cases.size());
-  const SelfTest result = self_test(backend, mutants, controls, cases, SelfTestExtent::all_cases,
-                                    [&](std::size_t done) {
-                                      progress.end_problem();
-                                      if (done < cases.size()) {
-                                        progress.begin_problem(problems[done], done, cases.size());
-                                      }
-                                    });
+  const SelfTest result =
+      self_test(backend, mutants, controls, cases, extent, [&](std::size_t done) {
+        progress.end_problem();
+        if (done < cases.size()) {
+          progress.begin_problem(problems[done], done, cases.size());
+        }
+      });
   progress.clear();
   fmt::print(
-      "Each line: cases that call it not exact; least / median / largest error over its bound;\n"
-      "the same of row noise over its limit; the first case that called it not exact.\n\n");
+      "Each line: how many of the cases tried call it not exact{}; least / median / largest error\n"
+      "over its bound; the same of row noise over its limit; the first case that called it not "
+      "exact.\n\n",
+      options.thorough ? "" : " (no more after the first: --thorough tries all)");
   fmt::print("Wrong on purpose\n");
   show(result.mutants, result.cases, true, style);
   fmt::print("\nRight\n");
