@@ -154,6 +154,23 @@ TEST(CpuBlockTopkTest, KeepsAKeyForEveryRowThatSeesOne) {
     EXPECT_EQ(std::isinf(drawn.lse[row]), row < 200) << row;
 }
 
+TEST(CpuBlockTopkTest, KeepsEachBlockOnceWhereScoresOverflow) {
+  // Products of 1e38 add up to infinities and NaNs, of which none is larger than another. Five
+  // blocks for eight places: the workspace has no room for one of them twice.
+  AttentionCase drawn(make_problem(1, 1, 1, 100, 300, 16));
+  std::mt19937 generator = seeded(4);
+  for (HostTensor* tensor : {&drawn.q, &drawn.k}) {
+    tensor->fill([&] { return generator() % 2 == 0 ? 1e19F : -1e19F; });
+  }
+  CpuDevice device("test");
+  const auto topk = make_cpu_block_topk();
+  const std::int64_t bytes = topk->workspace_bytes(drawn.problem, device.info());
+  std::vector<char> guarded(static_cast<std::size_t>(bytes) + 512 + 65536, 'g');
+  char* workspace = guarded.data() + (256 - reinterpret_cast<std::uintptr_t>(guarded.data()) % 256);
+  topk->plan(drawn.problem, drawn.operands(), workspace, device).enqueue(nullptr);
+  EXPECT_EQ(std::count(workspace + bytes, workspace + bytes + 65536, 'g'), 65536);
+}
+
 TEST(CpuBlockTopkTest, IsExactUpToItsBlocksAndNotBeyond) {
   for (const Mask mask : {Mask::none, Mask::causal})
     expect_verdicts(*make_cpu_block_topk(), 512, 1024, mask);
