@@ -46,10 +46,11 @@ void show(const std::vector<SelfTestRow>& rows, const std::vector<std::string>& 
     });
     const std::string tally = fmt::format("{} of {}", row.wrong_cases(), judged);
     const bool good = row.killed() == mutants;
-    fmt::print("{:<{}}  {}  {:<24}  {:<24}  {}\n", row.name, width,
-               paint(fmt::format("{:>11}", tally), good ? Ink::green : Ink::red, style),
-               quantiles(row.figures.bound_ratios), quantiles(row.figures.noise_ratios),
-               first_killer(row, cases));
+    std::string line = fmt::format("{:<{}}  {:>11}  {:<26}  {:<26}  {}", row.name, width, tally,
+                                   quantiles(row.figures.bound_ratios),
+                                   quantiles(row.figures.noise_ratios), first_killer(row, cases));
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", paint(line, good ? Ink::plain : Ink::red, style));
   }
 }
 
@@ -92,10 +93,10 @@ int run_self_test(const VerifyOptions& options) {
       });
   progress.clear();
   fmt::print(
-      "Each line: how many of the cases tried call it not exact{}; least / median / largest error\n"
-      "over its bound; the same of row noise over its limit; the first case that called it not "
-      "exact.\n\n",
-      options.thorough ? "" : " (no more after the first: --thorough tries all)");
+      "Each line: cases that call it not exact, of those tried{};\n"
+      "least / median / largest error over its bound; the same of row noise over its limit;\n"
+      "the first case that called it not exact.\n\n",
+      options.thorough ? "" : " (none after the first: --thorough tries all)");
   fmt::print("Wrong on purpose\n");
   show(result.mutants, result.cases, true, style);
   fmt::print("\nRight\n");
