@@ -145,7 +145,7 @@ TEST(Judge, NothingCheckedIsNoVerdict) {
 
 // The smallest faults that matter, each on data where it must show.
 struct Fault {
-  const char* name;
+  const char* name = "";
   Simulation simulation;
   Distribution distribution = Distribution::normal;
 };

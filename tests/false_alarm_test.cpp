@@ -63,7 +63,7 @@ VerifyCase random_case(std::uint64_t seed) {
 
 TEST(FalseAlarms, RightImplementationsAreExactOnRandomProblems) {
   const char* wanted = std::getenv("FLASHBENCH_CELLS");  // NOLINT(concurrency-mt-unsafe)
-  const std::int64_t cells = wanted != nullptr ? std::atoll(wanted) : 300;  // NOLINT(cert-err34-c)
+  const std::int64_t cells = wanted != nullptr ? std::strtoll(wanted, nullptr, 10) : 300;
   Backend backend = make_cpu_backend();
   backend.catalogue.push_back(make_plain_tiled());
   std::vector<const Implementation*> implementations;

@@ -177,7 +177,8 @@ TEST(Npy, UnreadableAndUnwritablePathsSayWhy) {
 
 // Where Python has NumPy: it reads what is written here, and the other way round.
 TEST(Npy, AgreesWithNumPy) {
-  if (std::system("python3 -c 'import numpy' 2>/dev/null") != 0) {  // NOLINT(cert-env33-c)
+  // NOLINTNEXTLINE(bugprone-command-processor,cert-env33-c)
+  if (std::system("python3 -c 'import numpy' 2>/dev/null") != 0) {
     GTEST_SKIP() << "python3 has no numpy";
   }
   const std::string ours = testing::TempDir() + "ours.npy";
@@ -191,7 +192,8 @@ TEST(Npy, AgreesWithNumPy) {
       "python3 -c 'import numpy as n, sys; a = n.load(sys.argv[1]); "
       "n.save(sys.argv[2], n.asfortranarray(a * 2).astype(n.float16))' " +
       ours + " " + theirs;
-  ASSERT_EQ(std::system(command.c_str()), 0);  // NOLINT(cert-env33-c)
+  // NOLINTNEXTLINE(bugprone-command-processor,cert-env33-c)
+  ASSERT_EQ(std::system(command.c_str()), 0);
   const NpyArray back = read_npy(theirs);
   EXPECT_EQ(back.dtype, Dtype::f16);
   EXPECT_THAT(values(back), ElementsAre(2, 4, 6, 8, 10, 12));
