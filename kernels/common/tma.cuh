@@ -36,15 +36,6 @@ __device__ inline void cp_async_bulk_tensor_4d(const CUtensorMap& map, int x0, i
       : "memory");
 }
 
-/// cp.async.bulk.prefetch.tensor.4d: global to L2.
-__device__ inline void cp_async_bulk_prefetch_tensor_4d(const CUtensorMap& map, int x0, int x1,
-                                                        int x2, int x3) {
-  asm volatile(
-      "cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(&map),
-      "r"(x0), "r"(x1), "r"(x2), "r"(x3)
-      : "memory");
-}
-
 /// cp.async.bulk.commit_group: closes the group of the stores that this thread issued.
 __device__ inline void cp_async_bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -245,17 +245,6 @@ __device__ void load(const Arguments& a, Shared<Shape>& shared) {
       v_stage.advance();
     };
 
-    if (Shape::kBuffers == 1 && piece.row >= 0) {
-      // This Q must wait until O of the tile before it has left; meanwhile it can come as far as
-      // L2.
-#pragma unroll 1
-      for (int w = 0; w < Shape::kWarpgroups; ++w) {
-        for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-          cp_async_bulk_prefetch_tensor_4d(a.q, chunk * 64, piece.row + w * kRows, piece.head,
-                                           piece.batch);
-        }
-      }
-    }
     if (piece.end > piece.begin) load_k(piece.end - 1);
 #pragma unroll 1
     for (int w = 0; w < Shape::kWarpgroups; ++w) {
@@ -491,14 +480,13 @@ __device__ bool merge_parts(const Arguments& a, Shared<Shape>& shared, const Pie
   if (!shared.last[w]) return false;
   __threadfence();  // the other parts are visible
 
-  constexpr int kBatch = Shape::kHeadDim > 192 || Shape::kHeadDim % 64 != 0 ? 4 : 8;
+  constexpr int kBatch = Shape::kHeadDim > 192 ? 1 : Shape::kHeadDim % 64 != 0 ? 4 : 8;
   state = RowState{{-INFINITY, -INFINITY}, {0, 0}};
 #pragma unroll
   for (int i = 0; i < Shape::kHeadDim / 2; ++i) O[i] = 0;
-  const Partial<Shape::kHeadDim>* from = partials;
 #pragma unroll 1
-  for (int part = 0; part < a.parts; ++part, ++from) {
-    const float4 rows = __ldcg(&from->rows[thread]);
+  for (int part = 0; part < a.parts; ++part) {
+    const float4 rows = __ldcg(&partials[part].rows[thread]);
     const float m[2] = {rows.x, rows.y};
     const float l[2] = {rows.z, rows.w};
     float old_factor[2];
@@ -516,7 +504,7 @@ __device__ bool merge_parts(const Arguments& a, Shared<Shape>& shared, const Pie
     for (int first = 0; first < Shape::kHeadDim / 8; first += kBatch) {
       float4 batch[kBatch];  // in flight together: the loads' latency is what a merge costs
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) batch[i] = __ldcg(&from->O[first + i][thread]);
+      for (int i = 0; i < kBatch; ++i) batch[i] = __ldcg(&partials[part].O[first + i][thread]);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         float* o = &O[4 * (first + i)];
@@ -830,11 +818,13 @@ struct Schedule {
     const double blocks = static_cast<double>(divide_up(problem.n_kv, entry.config.block));
     // Longest first, causal tiles end together as they are.
     const bool may_split = rest > 0 && (problem.mask == Mask::none || tiles < sms);
+    // At 256 columns O leaves no registers to keep loads in flight: a merge waits for each.
+    const double merge_blocks = kMergeBlocks * (entry.config.head_dim > 192 ? 8 : 1);
     double best = kWorthwhile * blocks;
     for (std::int64_t p = 2; may_split && p <= kMaxParts; ++p) {
       const double share = blocks / static_cast<double>(p);
       const double cost = static_cast<double>(divide_up(rest * p, sms)) * (share + kPartBlocks) +
-                          static_cast<double>(p) * kMergeBlocks;
+                          static_cast<double>(p) * merge_blocks;
       if (share >= kMinBlocks && cost < best) {
         best = cost;
         parts = p;

@@ -20,7 +20,7 @@ constexpr int kMaxSharedBytes = 227 * 1024;
 constexpr Config kTable[] = {
     {64, 4, 64, 4, 2, 32, 112, false}, {96, 3, 64, 4, 2, 32, 160, true},
     {128, 3, 64, 4, 2, 32, 160, true}, {192, 2, 64, 3, 1, 40, 232, true},
-    {256, 2, 64, 2, 1, 24, 240, true},
+    {256, 2, 64, 2, 1, 40, 232, true},
 };
 
 }  // namespace flashbench
