@@ -15,7 +15,9 @@ std::string_view to_string(Dtype dtype) {
   return "?";
 }
 
-std::int64_t size_of(Dtype dtype) { return dtype == Dtype::f32 ? 4 : 2; }
+std::int64_t size_of(Dtype dtype) {
+  return dtype == Dtype::f32 ? 4 : 2;
+}
 
 double unit_roundoff(Dtype dtype) {
   switch (dtype) {
@@ -44,7 +46,9 @@ double max_finite(Dtype dtype) {
   return 0.0;
 }
 
-float f16_to_float(std::uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+float f16_to_float(std::uint16_t bits) {
+  return static_cast<float>(std::bit_cast<_Float16>(bits));
+}
 
 float bf16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
