@@ -42,7 +42,7 @@ std::vector<const Implementation*> chosen(const std::vector<std::string>& names,
 
 class VerifyView : public VerifyObserver {
  public:
-  VerifyView(const VerdictTable& table, std::FILE* out, std::vector<VerifyCase> cases)
+  VerifyView(const VerdictTable& table, std::FILE* out, const std::vector<VerifyCase>& cases)
       : table_(table), out_(out), progress_(stderr, is_terminal(stderr), problems_of(cases)) {}
 
   void started(const VerifyCase& verify_case, std::size_t index, std::size_t total) override {

@@ -22,13 +22,13 @@ int complain(const std::exception& error, int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace flashbench;
   try {
-    const Options options = parse_options(argc, argv);
-    const int code = std::visit([](const auto& chosen) { return run(chosen); }, options);
-    flush_output();
+    const flashbench::Options options = flashbench::parse_options(argc, argv);
+    const int code =
+        std::visit([](const auto& chosen) { return flashbench::run(chosen); }, options);
+    flashbench::flush_output();
     return code;
-  } catch (const UsageError& error) {
+  } catch (const flashbench::UsageError& error) {
     return complain(error, kUsage);
   } catch (const std::exception& error) {
     return complain(error, kFailed);

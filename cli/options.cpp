@@ -109,8 +109,8 @@ class Declare {
          });
   }
   void text(const std::string& names, const std::string& type, const std::string& what,
-            std::function<void(const std::string&)> take) {
-    app_.add_option_function<std::string>(names, std::move(take), what)->type_name(type);
+            const std::function<void(const std::string&)>& take) {
+    app_.add_option_function<std::string>(names, take, what)->type_name(type);
   }
   void flag(const std::string& name, bool& target, const std::string& what) {
     app_.add_flag(name, target, what);
