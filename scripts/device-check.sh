@@ -29,15 +29,17 @@ done
 # name | time limit in seconds | arguments of flashbench sweep
 sweeps() {
   cat <<'LIST'
-sweep|240|--head-dim 64,128,256 --mask none,causal --time-limit 0.25
-sweep-f16|90|--dtype f16 --n 512..32k --mask none,causal --time-limit 0.25
-sweep-f32|90|--dtype f32 --head-dim 64,128 --n 512..16k --time-limit 0.25
-sweep-1m|90|--n 1M --heads 1 --impl fused-wgmma,fused-mma --samples 3 --counters off
-counters|90|--head-dim 64,128,256 --n 1k..32k --counters on --time-limit 0.1
-fused|150|--tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.3 --counters off
-fused-f16|90|--tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.3 --counters off
-fused-sustained|200|--load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.2 --counters off
-fused-sustained-f16|90|--load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --time-limit 0.2 --counters off
+fused|150|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.25
+sweep|240|--device cuda --mask none,causal --time-limit 0.25
+counters|90|--device cuda --head-dim 64,128,256 --n 1k..32k --counters on --time-limit 0.1
+sweep-dims|90|--device cuda --head-dim 64,256 --n 512..32k --mask none,causal --time-limit 0.1
+sweep-f32|90|--device cuda --dtype f32 --head-dim 64,128 --n 512..16k --time-limit 0.1
+sweep-f16|90|--device cuda --dtype f16 --n 512..32k --mask none,causal --time-limit 0.1
+sweep-1m|90|--device cuda --n 1M --heads 1 --impl fused-wgmma,fused-mma --samples 3 --counters off
+fused-f16|90|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.25
+fused-sustained|200|--device cuda --load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.1
+fused-sustained-f16|90|--device cuda --load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.1
+approximate|60|--device cpu --n 1k..4k --heads 4 --head-dim 64 --impl all --time-limit 0.2
 LIST
 }
 
@@ -175,7 +177,7 @@ if wants sweeps; then
   while IFS='|' read -r name limit arguments; do
     case ",${chosen:-$name}," in *",$name,"*) ;; *) continue ;; esac
     # shellcheck disable=SC2086 # a list of words
-    if part "$name" timeout "$limit" "$program" sweep --device cuda $arguments --curves off -o "$work/$name.json"; then
+    if part "$name" timeout "$limit" "$program" sweep $arguments --curves off -o "$work/$name.json"; then
       cp "$work/$name.json" "$out/$name.json"
     fi
     tail -n 1 "$work/$name.log"

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""readme_tables.py [--check]: fills README.md's tables from results/h200/.
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->`; NAME is a function below. --check changes nothing and
+exits 1 where README.md is not what the results say, so that no figure in it is typed by hand.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+RESULTS = ROOT / "results" / "h200"
+MISSING = "*No run of this is in results/h200/ yet.*"
+
+
+def load(name):
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def scaled(value, units, base):
+    power = 0
+    while power + 1 < len(units) and value >= base ** (power + 1) * 0.9995:
+        power += 1
+    return f"{three(value / base**power)} {units[power]}"
+
+
+def three(value):
+    """Three significant digits, without an exponent."""
+    text = f"{value:#.3g}"
+    if "e" in text:
+        text = f"{float(text):.0f}"
+    return text.rstrip(".")
+
+
+def seconds(value):
+    return scaled(value * 1e6, ["µs", "ms", "s"], 1000)
+
+
+def size(value):
+    return scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024)
+
+
+def length(n):
+    for unit, suffix in ((1 << 20, "M"), (1 << 10, "k")):
+        if n >= unit and n % unit == 0:
+            return f"{n // unit}{suffix}"
+    return str(n)
+
+
+def table(header, rows):
+    """A Markdown table, its first column to the left and the others to the right."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "|".join(["---"] + ["---:"] * (len(header) - 1)) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def where(run):
+    tool, device = run["tool"], run["device"]
+    return (f"{device['name']}, driver {device['driver']}, {run['started_utc'][:10]}, commit {tool['commit'][:7]}, "
+            f"{run['settings']['load']} load, {run['settings']['cache']} cache.")  # fmt: skip
+
+
+def problems(run, **wanted):
+    """The cells of each problem that is as wanted, by kind: the run's `naive` and its `fused`, and by name."""
+    found = {}
+    for cell in run["cells"]:
+        problem = cell["problem"]
+        if all(problem[key] == value for key, value in wanted.items()):
+            cells = found.setdefault(json.dumps(problem, sort_keys=True), {"problem": problem})
+            cells.setdefault(cell["kind"], cell)
+            cells[cell["implementation"]] = cell
+    return list(found.values())
+
+
+def time_of(cell):
+    if cell is None:
+        return ""
+    if cell["status"] == "out_of_memory":
+        return f"does not fit ({size(cell['memory']['needed_bytes'])})"
+    return seconds(cell["time"]["median_s"]) if cell["time"] else cell["status"]
+
+
+def traffic(cell):
+    """(bytes, "" or "~"): counted, or modelled and marked as such, or None."""
+    for source, mark in (("measured", ""), ("model", "~")):
+        if cell and cell["hbm"][source]:
+            return cell["hbm"][source]["read_bytes"] + cell["hbm"][source]["write_bytes"], mark
+    return None, ""
+
+
+def traffic_of(cell):
+    value, mark = traffic(cell)
+    return "" if value is None else mark + size(value)
+
+
+def speedup_of(cell):
+    ratio = cell and cell["derived"]["speedup_over_naive"]
+    return f"{ratio['ratio']:.2f}×" if ratio else ""
+
+
+def rate_of(cell):
+    return f"{cell['derived']['tflops']:.0f}" if cell and cell["derived"]["tflops"] else ""
+
+
+def exact_of(*cells):
+    verdicts = {cell["exactness"]["verdict"].replace("_", " ") for cell in cells if cell and cell["exactness"]}
+    return ", ".join(sorted(verdicts))
+
+
+def sweep():
+    run = load("sweep")
+    if not run:
+        return MISSING
+    rows = []
+    for cells in problems(run, dtype="bf16", head_dim=128, mask="none"):
+        naive, fused = cells.get("naive"), cells.get("fused")
+        if fused is None:
+            continue
+        rows.append([length(cells["problem"]["n_kv"]), time_of(naive), time_of(fused), speedup_of(fused),
+                     traffic_of(naive), traffic_of(fused), size(naive["memory"]["peak_bytes"]) if naive else "",
+                     size(fused["memory"]["peak_bytes"]), exact_of(naive, fused)])  # fmt: skip
+    header = ["N", "naive", "fused", "speed-up", "HBM bytes, naive", "fused", "peak memory, naive", "fused", "verdict"]
+    names = sorted({cell["implementation"] for cell in run["cells"] if cell["kind"] == "fused"})
+    return table(header, rows) + (f"\n\nB = 1, 16 heads, d = 128, bf16, no mask; fused is {', '.join(names)}. "
+                                  f"`~` is modelled, the rest counted. {where(run)}")  # fmt: skip
+
+
+def dims():
+    rows = []
+    for name in ("sweep", "sweep-f16", "sweep-f32"):
+        run = load(name)
+        for cells in problems(run, n_kv=16384) if run else []:
+            problem, naive, fused = cells["problem"], cells.get("naive"), cells.get("fused")
+            if fused is None or naive is None:
+                continue
+            (naive_bytes, naive_mark), (fused_bytes, fused_mark) = traffic(naive), traffic(fused)
+            less = ""
+            if naive_bytes and fused_bytes:
+                less = f"{naive_mark or fused_mark}1/{three(naive_bytes / fused_bytes)}"
+            rows.append([f"{problem['dtype']}, d={problem['head_dim']}, {'causal' if problem['mask'] == 'causal' else 'no mask'}",
+                         time_of(naive), time_of(fused), speedup_of(fused), less,
+                         naive["derived"]["bound_by"] or "", fused["derived"]["bound_by"] or ""])  # fmt: skip
+    if not rows:
+        return MISSING
+    return table(["N = 16k, 16 heads", "naive", "fused", "speed-up", "bytes of fused", "naive bound by", "fused bound by"], rows)
+
+
+def long():
+    run = load("sweep-1m")
+    if not run:
+        return MISSING
+    rows = [[cell["implementation"], time_of(cell), rate_of(cell), traffic_of(cell), size(cell["memory"]["peak_bytes"]),
+             exact_of(cell)] for cell in run["cells"]]  # fmt: skip
+    return table(["N = 1M, one head, d = 128, bf16", "time", "TFLOP/s", "HBM bytes", "peak memory", "verdict"], rows)
+
+
+def steps():
+    """Where the bytes go: naive step by step, and fused, at N = 16k and d = 128."""
+    run = load("counters")
+    if not run:
+        return MISSING
+    rows = []
+    for cells in problems(run, dtype="bf16", head_dim=128, mask="none", n_kv=16384):
+        for cell in (cells.get("naive"), cells.get("fused")):
+            if cell is None:
+                continue
+            modelled = {step["name"]: step for step in (cell["hbm"]["model"] or {}).get("steps", [])}
+            counted = {step["name"]: step for step in (cell["hbm"]["measured"] or {}).get("steps", [])}
+            for step in cell["steps"]:
+                name, bound = step["name"], step["bound"] or {}
+                both = []
+                for source in (modelled, counted):
+                    has = source.get(name)
+                    both.append(f"{has['read_bytes'] / 1e9:.3f} + {has['write_bytes'] / 1e9:.3f}" if has else "")
+                bandwidth = bound.get("hbm_bytes_per_s")
+                share = bound.get("hbm_fraction")
+                rows.append([f"{cell['implementation']}: {name}", seconds(step["median_s"]) if step["median_s"] else "", *both,
+                             f"{bandwidth / 1e12:.2f} ({share:.0%})" if bandwidth and share else "",
+                             f"{bound['matrix_flops_per_s'] / 1e12:.0f} ({bound['matrix_fraction']:.0%})"
+                             if bound.get("matrix_flops_per_s") and bound.get("matrix_fraction") else "",
+                             bound.get("bound_by") or ""])  # fmt: skip
+    header = ["step", "time", "model, GB read + written", "counted", "TB/s (of the reference)", "TFLOP/s (of cuBLAS)", "bound by"]
+    return table(header, rows) + f"\n\nB = 1, 16 heads, N = 16384, d = 128, bf16, no mask. {where(run)}"
+
+
+def counted():
+    """Model against counters over lengths and head dims, and the factor between the two kinds."""
+    run = load("counters")
+    if not run:
+        return MISSING
+    rows = []
+    for cells in problems(run, dtype="bf16", mask="none"):
+        naive, fused = cells.get("naive"), cells.get("fused")
+        if not naive or not fused:
+            continue
+        (naive_bytes, naive_mark), (fused_bytes, fused_mark) = traffic(naive), traffic(fused)
+        if naive_mark or fused_mark or not naive_bytes or not fused_bytes:
+            continue
+        operations = [tensor_operations(cell) for cell in (naive, fused)]
+        agree = f"{operations[1] / operations[0]:.4f}" if all(operations) else ""
+        rows.append([f"d={cells['problem']['head_dim']}, N={length(cells['problem']['n_kv'])}",
+                     size(naive_bytes), f"{naive['hbm']['measured']['over_model']:.2f}" if naive["hbm"]["measured"]["over_model"] else "",
+                     size(fused_bytes), f"{fused['hbm']['measured']['over_model']:.2f}" if fused["hbm"]["measured"]["over_model"] else "",
+                     three(naive_bytes / fused_bytes), agree])  # fmt: skip
+    header = ["bf16, 16 heads", "naive, counted", "over model", "fused, counted", "over model", "naive / fused", "tensor operations, fused / naive"]
+    return table(header, rows)
+
+
+def tensor_operations(cell):
+    """Executed on tensor cores, all types together, by the counters; or None."""
+    whole = (cell["counters"] or {}).get("whole") or {}
+    found = [whole[key] for key in whole if key.startswith("tensor_") and key.endswith("_ops") and whole[key] is not None]
+    return sum(found) or None
+
+
+def peers():
+    run = load("fused")
+    if not run:
+        return MISSING
+    lengths = sorted({cell["problem"]["n_kv"] for cell in run["cells"]})
+    rows = []
+    for mask in ("none", "causal"):
+        for head_dim in sorted({cell["problem"]["head_dim"] for cell in run["cells"]}):
+            for name in dict.fromkeys(cell["implementation"] for cell in run["cells"]):
+                cells = {c["problem"]["n_kv"]: c[name] for c in problems(run, head_dim=head_dim, mask=mask) if name in c}
+                if cells:
+                    title = f"d={head_dim}, {'causal' if mask == 'causal' else 'no mask'}: {name}"
+                    rows.append([title] + [rate_of(cells.get(n)) for n in lengths])
+    header = ["TFLOP/s"] + [f"N={length(n)}" for n in lengths]
+    return table(header, rows) + f"\n\nB·N = 16384 tokens, H·d = 2048, bf16. {where(run)}"
+
+
+def checks():
+    record = load("verified")
+    if not record:
+        return MISSING
+    rows = [["tests that need a device", f"{record['tests'].get('passed', 0)} passed, {record['tests'].get('skipped', 0)} skipped"]]
+    rows += [[f"compute-sanitizer {tool}", f"{errors} errors" if isinstance(errors, int) else str(errors)]
+             for tool, errors in record.get("sanitizer", {}).items()]  # fmt: skip
+    if summary := record.get("verify", {}).get("summary"):
+        rows.append(["flashbench verify", summary])
+    return table([f"{record['device']}, driver {record['driver']}, {record['checked_utc'][:10]}", "outcome"], rows)
+
+
+TABLES = {f.__name__: f for f in (sweep, dims, long, steps, counted, peers, checks)}
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+
+    old = README.read_text()
+    new = re.sub(r"(<!-- table (\w+) -->\n).*?(\n<!-- end -->)", lambda m: m[1] + TABLES[m[2]]() + m[3], old, flags=re.DOTALL)
+    if sys.argv[1:] == ["--check"]:
+        if new != old:
+            sys.exit("README.md is not what results/ says: run scripts/readme_tables.py")
+        print("README.md quotes what results/ says")
+    elif new != old:
+        README.write_text(new)
+        print("README.md: filled")
+
+
+if __name__ == "__main__":
+    main()
