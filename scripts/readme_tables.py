@@ -130,7 +130,7 @@ def sweep():
 
 def dims():
     rows = []
-    for name in ("sweep", "sweep-f16", "sweep-f32"):
+    for name in ("sweep", "sweep-dims", "sweep-f16", "sweep-f32"):
         run = load(name)
         for cells in problems(run, n_kv=16384) if run else []:
             problem, naive, fused = cells["problem"], cells.get("naive"), cells.get("fused")
@@ -245,7 +245,13 @@ def checks():
     return table([f"{record['device']}, driver {record['driver']}, {record['checked_utc'][:10]}", "outcome"], rows)
 
 
-TABLES = {f.__name__: f for f in (sweep, dims, long, steps, counted, peers, checks)}
+def ncu():
+    """What scripts/profile.sh printed."""
+    path = RESULTS / "ncu-softmax.txt"
+    return f"```\n{path.read_text().strip()}\n```" if path.exists() else MISSING
+
+
+TABLES = {f.__name__: f for f in (sweep, dims, long, steps, counted, peers, checks, ncu)}
 
 
 def main():
