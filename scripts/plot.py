@@ -341,14 +341,14 @@ def draw_roofline(cells):
         panel.roofs = (rate, bandwidth)
     if not xs:
         return figure
-    low, high = min(xs) / 2, max(xs) * 2
+    low, high = min(xs) / 4, max(xs) * 2
     for panel in figure.panels:
         rate, bandwidth = panel.roofs
         slope = (lambda x: x * bandwidth / 1e12) if bandwidth else None
         if rate:
             knee = rate / bandwidth if bandwidth else low
             panel.plot([max(knee, low), max(high, knee)], [rate / 1e12] * 2, color="#222222", linewidth=1.3)
-            panel.annotate(f"matrix products {rate / 1e12:.0f} TFLOP/s", (max(high, knee), rate / 1e12), ha="right",
+            panel.annotate(f"matrix products {rate / 1e12:.0f} TFLOP/s", (max(low, knee), rate / 1e12),
                            xytext=(0, 4), textcoords="offset points", fontsize=8, color="#222222")  # fmt: skip
         if slope:
             end = rate / bandwidth if rate else high

@@ -245,13 +245,26 @@ def checks():
     return table([f"{record['device']}, driver {record['driver']}, {record['checked_utc'][:10]}", "outcome"], rows)
 
 
+def pictures(names):
+    found = [f"![{title}](results/h200/{name}.svg)" for name, title in names if (RESULTS / f"{name}.svg").exists()]
+    return "\n".join(found) or MISSING
+
+
+def curves():
+    return pictures([("sweep-memory", "Peak memory"), ("sweep-time", "Time"), ("sweep-ratio", "Speed-up over naive")])
+
+
+def traffic_curves():
+    return pictures([("counters-hbm", "HBM traffic"), ("counters-roofline", "Roofline")])
+
+
 def ncu():
     """What scripts/profile.sh printed."""
     path = RESULTS / "ncu-softmax.txt"
     return f"```\n{path.read_text().strip()}\n```" if path.exists() else MISSING
 
 
-TABLES = {f.__name__: f for f in (sweep, dims, long, steps, counted, peers, checks, ncu)}
+TABLES = {f.__name__: f for f in (sweep, curves, dims, long, steps, counted, traffic_curves, peers, checks, ncu)}
 
 
 def main():
@@ -259,7 +272,10 @@ def main():
         sys.exit(__doc__)
 
     old = README.read_text()
-    new = re.sub(r"(<!-- table (\w+) -->\n).*?(\n<!-- end -->)", lambda m: m[1] + TABLES[m[2]]() + m[3], old, flags=re.DOTALL)
+    block = re.compile(r"(<!-- table (\w+) -->\n)(?:(?!<!-- ).)*(<!-- end -->)", re.DOTALL)
+    new = block.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}\n{match[3]}", old)
+    if (marked := len(block.findall(old))) != old.count("<!-- table "):
+        sys.exit(f"README.md: a table has no end ({marked} have one)")
     if sys.argv[1:] == ["--check"]:
         if new != old:
             sys.exit("README.md is not what results/ says: run scripts/readme_tables.py")
