@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -108,9 +107,18 @@ class Declare {
            target = choose(name, value, choices);
          });
   }
+  /// `take`: called with the option's text.
+  template <typename Take>
   void text(const std::string& names, const std::string& type, const std::string& what,
-            const std::function<void(const std::string&)>& take) {
-    app_.add_option_function<std::string>(names, take, what)->type_name(type);
+            const Take& take) {
+    app_.add_option(
+            names,
+            [take](const CLI::results_t& results) {
+              take(results.front());
+              return true;
+            },
+            what)
+        ->type_name(type);
   }
   void flag(const std::string& name, bool& target, const std::string& what) {
     app_.add_flag(name, target, what);
