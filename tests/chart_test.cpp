@@ -30,7 +30,7 @@ Chart two_powers() {
   chart.unit = ChartUnit::bytes;
   ChartSeries square{"square", "twice", {}, {}};
   ChartSeries line{"line", "", {}, {}};
-  for (double x = 1024; x <= 65536; x *= 2) {
+  for (const double x : {1024., 2048., 4096., 8192., 16384., 32768., 65536.}) {
     square.points.push_back({x, x * x});
     line.points.push_back({x, 1024 * x});
   }
@@ -121,7 +121,8 @@ TEST(Chart, TheLimitIsARuleAndInTheLegend) {
               AllOf(HasSubstr("---"), HasSubstr("- memory of the device: 191 MiB")));
   chart.limit = 1e30;  // off the chart: in the legend alone
   const std::string text = draw(chart, narrow());
-  for (int row = 1; row <= 14; ++row) EXPECT_THAT(lines_of(text)[row], Not(HasSubstr("---")));
+  for (std::size_t row = 1; row <= 14; ++row)
+    EXPECT_THAT(lines_of(text)[row], Not(HasSubstr("---")));
 }
 
 TEST(Chart, ColourOnlyWhereAskedFor) {

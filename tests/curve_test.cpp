@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "sample_run.h"
@@ -15,9 +16,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::vector<ChartPoint> power(double exponent, double from, double to) {
+std::vector<ChartPoint> power(double exponent, std::int64_t from, std::int64_t to) {
   std::vector<ChartPoint> points;
-  for (double x = from; x <= to; x *= 2) points.push_back({x, 3 * std::pow(x, exponent)});
+  for (std::int64_t n = from; n <= to; n *= 2) {
+    const auto x = static_cast<double>(n);
+    points.push_back({x, 3 * std::pow(x, exponent)});
+  }
   return points;
 }
 
@@ -47,7 +51,10 @@ TEST(Growth, ExactPowersComeBack) {
 TEST(Growth, TheUpperHalfCounts) {
   // A constant that dominates up to 4096, then squares.
   std::vector<ChartPoint> points;
-  for (double x = 256; x <= 65536; x *= 2) points.push_back({x, std::max(4096.0 * 4096.0, x * x)});
+  for (std::int64_t n = 256; n <= 65536; n *= 2) {
+    const auto x = static_cast<double>(n);
+    points.push_back({x, std::max(4096.0 * 4096.0, x * x)});
+  }
   const auto growth = fit_growth(points);
   ASSERT_TRUE(growth.has_value());
   EXPECT_NEAR(growth->exponent, 2.0, 1e-12);
@@ -59,10 +66,11 @@ TEST(Growth, TheUpperHalfCounts) {
 TEST(Growth, LeastSquaresOverNoise) {
   // Three points off the line by +e, -2e, +e: symmetric, so that the slope stays.
   const std::vector<ChartPoint> points{
-      {1, std::exp(0.1)}, {std::exp(1.0), std::exp(2 - 0.2)}, {std::exp(2.0), std::exp(4 + 0.1)}};
+      {1, std::exp(0.1)}, {std::numbers::e, std::exp(2 - 0.2)}, {std::exp(2.0), std::exp(4 + 0.1)}};
   EXPECT_NEAR(fit_growth(points)->exponent, 2.0, 1e-12);
   // And one that tilts it: the slope of (0, 0), (1, 0), (2, 3) is 1.5.
-  const std::vector<ChartPoint> tilted{{1, 1}, {std::exp(1.0), 1}, {std::exp(2.0), std::exp(3.0)}};
+  const std::vector<ChartPoint> tilted{
+      {1, 1}, {std::numbers::e, 1}, {std::exp(2.0), std::exp(3.0)}};
   EXPECT_NEAR(fit_growth(tilted)->exponent, 1.5, 1e-12);
 }
 

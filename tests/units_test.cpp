@@ -41,7 +41,7 @@ TEST(Units, Lengths) {
   EXPECT_EQ(format_length(1536), "1536");
   EXPECT_EQ(format_length(131072), "128k");
   EXPECT_EQ(format_length(1048576), "1M");
-  EXPECT_EQ(format_length(3 * 512 * 1024), "1536k");
+  EXPECT_EQ(format_length(1572864), "1536k");
 }
 
 TEST(Units, Groups) {
