@@ -33,7 +33,7 @@ fused|150|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 5
 sweep|240|--device cuda --mask none,causal --time-limit 0.25
 counters|90|--device cuda --head-dim 64,128,256 --n 1k..32k --counters on --time-limit 0.1
 sweep-dims|90|--device cuda --head-dim 64,256 --n 512..32k --mask none,causal --time-limit 0.1
-sweep-f32|90|--device cuda --dtype f32 --head-dim 64,128 --n 512..16k --time-limit 0.1
+sweep-f32|90|--device cuda --dtype f32 --n 512..16k --time-limit 0.1
 sweep-f16|90|--device cuda --dtype f16 --n 512..32k --mask none,causal --time-limit 0.1
 sweep-1m|90|--device cuda --n 1M --heads 1 --impl fused-wgmma,fused-mma --samples 3 --counters off
 fused-f16|90|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.25

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -217,20 +218,26 @@ def tensor_operations(cell):
 
 
 def peers():
+    """Every cell of fused-wgmma beside cudnn; the ratio is cudnn's time over ours, of one interleaved run."""
     run = load("fused")
     if not run:
         return MISSING
     lengths = sorted({cell["problem"]["n_kv"] for cell in run["cells"]})
-    rows = []
+    rows, ratios = [], {}
     for mask in ("none", "causal"):
         for head_dim in sorted({cell["problem"]["head_dim"] for cell in run["cells"]}):
-            for name in dict.fromkeys(cell["implementation"] for cell in run["cells"]):
-                cells = {c["problem"]["n_kv"]: c[name] for c in problems(run, head_dim=head_dim, mask=mask) if name in c}
-                if cells:
-                    title = f"d={head_dim}, {'causal' if mask == 'causal' else 'no mask'}: {name}"
-                    rows.append([title] + [rate_of(cells.get(n)) for n in lengths])
+            cells = {c["problem"]["n_kv"]: c for c in problems(run, head_dim=head_dim, mask=mask)}
+            title = f"d={head_dim}, {'causal' if mask == 'causal' else 'no mask'}"
+            for name in ("fused-wgmma", "cudnn"):
+                rows.append([f"{title}: {name}"] + [rate_of(cells[n].get(name)) for n in lengths])
+            found = [cells[n]["cudnn"]["time"]["median_s"] / cells[n]["fused-wgmma"]["time"]["median_s"] for n in lengths]
+            rows.append([f"{title}: ratio"] + [f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.2f}" for ratio in found])
+            ratios.setdefault(head_dim, []).extend(found)
+    every = [ratio for found in ratios.values() for ratio in found]
+    means = ", ".join(f"d={head_dim} {geometric_mean(found):.3f}" for head_dim, found in ratios.items())
     header = ["TFLOP/s"] + [f"N={length(n)}" for n in lengths]
-    return table(header, rows) + f"\n\nB·N = 16384 tokens, H·d = 2048, bf16. {where(run)}"
+    return table(header, rows) + (f"\n\nGeometric mean of the ratios: {geometric_mean(every):.3f} ({means}); least {min(every):.3f}. "
+                                  f"B·N = 16384 tokens, H·d = 2048, bf16. {where(run)}")  # fmt: skip
 
 
 def checks():
@@ -259,7 +266,7 @@ def traffic_curves():
 
 
 def ncu():
-    """What scripts/profile.sh printed."""
+    """What Nsight Compute printed for one step."""
     path = RESULTS / "ncu-softmax.txt"
     return f"```\n{path.read_text().strip()}\n```" if path.exists() else MISSING
 
