@@ -8,6 +8,13 @@
 
 namespace flashbench {
 
+/// The Python that the distribution's python3-jsonschema belongs to, where another comes first in
+/// PATH without it.
+inline std::string python_with_jsonschema() {
+  const bool first = run_program({"python3", "-c", "import jsonschema"}).code == 0;
+  return first ? "python3" : "/usr/bin/python3";
+}
+
 /// What of each of `documents` (JSON text) breaks results/schema/<schema>.schema.json, by
 /// python3-jsonschema, and JSON itself (NaN, a name twice in an object); empty where nothing does.
 /// A machine without that package gives its complaint and so a failure, never a pass.
