@@ -5,9 +5,10 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-build_packages=(g++ python3-jsonschema cmake ninja-build git libcli11-dev libfmt-dev nlohmann-json3-dev libopenblas-dev libhwy-dev
+build_packages=(g++ cmake ninja-build git libcli11-dev libfmt-dev nlohmann-json3-dev libopenblas-dev libhwy-dev
   libgtest-dev libgmock-dev)
 wheel_packages=(python3 python3-venv)
+test_packages=(python3-jsonschema python3-numpy)
 
 # The script's name, for what it says.
 say() { echo "$(basename "$0"): $*" >&2; }
