@@ -18,7 +18,7 @@ inline void expect_exact_on_activations(const std::string& device,
   const TemporaryDirectory directory;
   const std::string out = directory.file("o.npy");
   for (const std::string mask : {"none", "causal"}) {
-    SCOPED_TRACE(implementation + " " + mask);
+    SCOPED_TRACE(testing::Message() << implementation << ", mask " << mask);
     const std::vector<std::string> tensors{
         "--q",          data + "q.npy", "--k", data + "k.npy", "--v",
         data + "v.npy", "--out",        out,   "--mask",       mask};

@@ -39,7 +39,8 @@ class Admission : public testing::Test {
     backend_.catalogue.push_back(fake("vendor", Kind::library));
   }
 
-  std::vector<std::string> resolved(const std::vector<std::string>& names, const Problem& problem) {
+  std::vector<std::string> resolved(const std::vector<std::string>& names,
+                                    const Problem& problem) const {
     std::vector<std::string> result;
     for (const Implementation* item :
          resolve_implementations(names, backend_.catalogue, problem, backend_.device->info())) {

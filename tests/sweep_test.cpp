@@ -13,7 +13,6 @@ namespace flashbench {
 namespace {
 
 using testing::DoubleNear;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class Sweep : public testing::Test {
@@ -94,7 +93,7 @@ TEST_F(Sweep, RightImplementationsAreExactAndCompared) {
 }
 
 TEST_F(Sweep, EveryKindOfWrongOutputIsCaughtAndNeverTimed) {
-  const auto all = [](float* o, float value) { std::fill(o, o + 40 * 2 * 16, value); };
+  const auto all = [](float* o, float value) { std::fill_n(o, 40 * 2 * 16, value); };
   add_spoilt("zeros", [all](float* o) { all(o, 0.0F); });
   add_spoilt("nan", [](float* o) { o[777] = std::numeric_limits<float>::quiet_NaN(); });
   add_spoilt("infinite", [](float* o) { o[777] = std::numeric_limits<float>::infinity(); });

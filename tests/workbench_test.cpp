@@ -66,7 +66,7 @@ TEST(Workbench, ReadsRowsInTheOrderAskedFor) {
   for (std::int64_t i = 0; i < kProblem.q_elements(); ++i) {
     store_element(o.data, o.dtype, i, static_cast<float>(i % 251));
   }
-  for (const std::size_t repeats : {1, 2000}) {
+  for (const std::size_t repeats : {std::size_t{1}, std::size_t{2000}}) {
     std::vector<RowId> rows;
     for (std::size_t i = 0; i < repeats; ++i) {
       rows.push_back({1, 3, 4});

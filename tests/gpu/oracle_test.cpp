@@ -31,17 +31,15 @@ class Twins {
   }
 
   Operands device() const { return operands(q_.data(), k_.data(), v_.data(), o_.data()); }
-  Operands host() {
-    return operands(host_q_.data(), host_k_.data(), host_v_.data(), host_o_.data());
-  }
+  Operands host() { return operands(host_q.data(), host_k.data(), host_v.data(), host_o.data()); }
   void download() {
-    host_q_ = q_.download(nullptr);
-    host_k_ = k_.download(nullptr);
-    host_v_ = v_.download(nullptr);
-    host_o_ = o_.download(nullptr);
+    host_q = q_.download(nullptr);
+    host_k = k_.download(nullptr);
+    host_v = v_.download(nullptr);
+    host_o = o_.download(nullptr);
   }
 
-  std::vector<std::uint8_t> host_q_, host_k_, host_v_, host_o_;
+  std::vector<std::uint8_t> host_q, host_k, host_v, host_o;
 
  private:
   std::size_t bytes(std::int64_t elements) const {
@@ -110,9 +108,9 @@ TEST_F(CudaOracleTest, GeneratesTheSameBitsAsTheCpu) {
       cpu_->generate(problem, {distribution, 11}, mine.host());
       const std::string what =
           std::string(to_string(dtype)) + " " + std::string(to_string(distribution));
-      EXPECT_EQ(differing(mine.host_q_, twins.host_q_, dtype), 0) << what;
-      EXPECT_EQ(differing(mine.host_k_, twins.host_k_, dtype), 0) << what;
-      EXPECT_EQ(differing(mine.host_v_, twins.host_v_, dtype), 0) << what;
+      EXPECT_EQ(differing(mine.host_q, twins.host_q, dtype), 0) << what;
+      EXPECT_EQ(differing(mine.host_k, twins.host_k, dtype), 0) << what;
+      EXPECT_EQ(differing(mine.host_v, twins.host_v, dtype), 0) << what;
     }
   }
 }
@@ -227,8 +225,8 @@ TEST_F(CudaOracleTest, ScanAgrees) {
     a.download();
     b.download();
     const auto compare = [&] {
-      CUDA_CHECK(cudaMemcpy(a.device().q.data, a.host_q_.data(), a.host_q_.size(),
-                            cudaMemcpyHostToDevice));
+      CUDA_CHECK(
+          cudaMemcpy(a.device().q.data, a.host_q.data(), a.host_q.size(), cudaMemcpyHostToDevice));
       const Tensor other = b.device().q;
       const Tensor host_other = b.host().q;
       const OutputScan found = cuda_->scan(a.device().q, &other);
@@ -248,10 +246,10 @@ TEST_F(CudaOracleTest, ScanAgrees) {
       return found;
     };
     EXPECT_EQ(compare().differing_elements, 0);
-    const std::size_t middle = a.host_q_.size() / 2;
-    a.host_q_[middle + 1] ^= 0x40U;
+    const std::size_t middle = a.host_q.size() / 2;
+    a.host_q[middle + 1] ^= 0x40U;
     EXPECT_EQ(compare().differing_elements, 1);
-    std::memset(a.host_q_.data() + middle, 0xff, 6);
+    std::memset(a.host_q.data() + middle, 0xff, 6);
     EXPECT_EQ(compare().poisoned, 3);
   }
 }
@@ -299,7 +297,7 @@ TEST_F(CudaOracleTest, LargeProblems) {
   const OracleRows wanted = cpu_->rows(problem, twins.host(), few);
   const OracleRows again = cuda_->rows(problem, twins.device(), few);
   expect_same_truth(again, wanted, "N = 1M");
-  EXPECT_LT(std::fabs(truth.out[100 * 128] - wanted.out[0]), 1e-12);
+  EXPECT_LT(std::fabs(truth.out[std::size_t{100} * 128] - wanted.out[0]), 1e-12);
 
   problem = make_problem(Dtype::bf16, Mask::causal, 16384, 16384, 128, 16, 16);
   problem.batch = 1;
