@@ -67,7 +67,8 @@ show_progress() {
   local line announced=false
   while IFS= read -r line; do
     if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
-      if [ "${BASH_REMATCH[2]}" -le 2 ]; then continue; fi # the version's step alone
+      # The step that looks up the version comes first, and with it only what a new version would change.
+      if [ "${BASH_REMATCH[1]}" -le 1 ] && [ "${BASH_REMATCH[2]}" -le 4 ]; then continue; fi
       if [ -t 2 ]; then
         printf '\r\033[K%s: building %s of %s' "$(basename "$0")" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
       elif ! $announced; then
