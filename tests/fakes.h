@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +15,7 @@
 #include "dtype.h"
 #include "error.h"
 #include "implementation.h"
+#include "plain_attention.h"
 
 // A device and implementations without hardware, for tests of the harness.
 
@@ -103,38 +102,16 @@ class FakeDevice : public Device {
   bool lost_ = false;
 };
 
-/// Softmax attention by the definition, in double, rounded once: right on host memory.
+/// Attention by its definition, written to O: right on host memory.
 inline void plain_attention_into(const Problem& problem, const Operands& operands) {
-  std::vector<double> weights(static_cast<std::size_t>(problem.n_kv));
+  const PlainAttention plain = plain_attention(problem, operands, Arithmetic{});
+  std::size_t index = 0;
   for (std::int64_t b = 0; b < problem.batch; ++b) {
-    for (std::int64_t h = 0; h < problem.heads; ++h) {
-      const std::int64_t kv_head = h / (problem.heads / problem.kv_heads);
-      for (std::int64_t i = 0; i < problem.n_q; ++i) {
-        const std::int64_t keys = problem.visible_keys(i);
-        double largest = -1e300;
-        for (std::int64_t j = 0; j < keys; ++j) {
-          double dot = 0;
-          for (std::int64_t c = 0; c < problem.head_dim; ++c) {
-            dot += load_element(operands.q.data, problem.dtype, operands.q.at(b, i, h, c)) *
-                   load_element(operands.k.data, problem.dtype, operands.k.at(b, j, kv_head, c));
-          }
-          weights[static_cast<std::size_t>(j)] = dot * problem.scale;
-          largest = std::max(largest, dot * problem.scale);
-        }
-        double sum = 0;
-        for (std::int64_t j = 0; j < keys; ++j) {
-          double& weight = weights[static_cast<std::size_t>(j)];
-          weight = std::exp(weight - largest);
-          sum += weight;
-        }
+    for (std::int64_t i = 0; i < problem.n_q; ++i) {
+      for (std::int64_t h = 0; h < problem.heads; ++h) {
         for (std::int64_t c = 0; c < problem.head_dim; ++c) {
-          double out = 0;
-          for (std::int64_t j = 0; j < keys; ++j) {
-            out += weights[static_cast<std::size_t>(j)] *
-                   load_element(operands.v.data, problem.dtype, operands.v.at(b, j, kv_head, c));
-          }
           store_element(operands.o.data, problem.dtype, operands.o.at(b, i, h, c),
-                        static_cast<float>(keys == 0 ? 0 : out / sum));
+                        static_cast<float>(plain.out[index++]));
         }
       }
     }
