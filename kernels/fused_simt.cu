@@ -413,7 +413,7 @@ class FusedSimt final : public Implementation {
                                               const DeviceInfo& device) const override {
     const Choice chosen = choose(problem);
     const std::int64_t o_bytes = problem.q_elements() * size_of(problem.dtype);
-    const FusedWalk walk{chosen.rows, chosen.keys, device.sm_count};
+    const FusedWalk walk{chosen.rows, device.sm_count};
     const double pairs = executed_pairs(problem, chosen.rows, chosen.keys);
     return std::vector<StepModel>{{.name = kStepName,
                                    .read_bytes = o_bytes + streamed_kv_bytes(problem, device, walk),

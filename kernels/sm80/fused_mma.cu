@@ -555,8 +555,11 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Heads side by side: as many as have their K and V in the L2 together, in groups of equal size.
+// Heads side by side. Without a mask one: tiles are alike, and one head after the other has least
+// in flight. With one, long tiles of several go first: of as many as have their K and V in the L2
+// together, in groups of equal size.
 std::int64_t choose_head_group(const Problem& problem, const DeviceInfo& device) {
+  if (problem.mask == Mask::none) return 1;
   const std::int64_t heads = problem.batch * problem.heads;
   const std::int64_t kv_bytes = 2 * problem.n_kv * problem.head_dim * size_of(problem.dtype);
   const std::int64_t kv_heads = std::max<std::int64_t>(1, cache_retention_bytes(device) / kv_bytes);
@@ -629,7 +632,7 @@ class FusedMma final : public Implementation {
                                               const DeviceInfo& device) const override {
     const Config& config = kConfigs[choose_config(problem, device)];
     const std::int64_t o_bytes = problem.q_elements() * size_of(problem.dtype);
-    const FusedWalk walk{config.rows(), config.keys, device.sm_count};
+    const FusedWalk walk{config.rows(), device.sm_count};
     const double pairs = executed_pairs(problem, config.warp_rows(), config.keys);
     return std::vector<StepModel>{
         {.name = kStepName,

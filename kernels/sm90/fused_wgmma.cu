@@ -52,6 +52,7 @@
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
 #include "kernels/sm90/fused_wgmma_table.h"
+#include "traffic.h"
 
 namespace flashbench {
 namespace {
@@ -222,11 +223,6 @@ __device__ void load(const Arguments& a, Shared<Shape>& shared) {
   int position = blockIdx.x;
   for (;;) {
     const Piece piece = piece_at<Shape, kCausal>(a, position);
-    // The next piece is drawn here so that the counter's latency is hidden.
-    if (position < a.pieces) {
-      griddepcontrol_wait();  // the counters have been zeroed
-      position = static_cast<int>(gridDim.x) + atomicAdd(a.counters, 1);
-    }
     const int kv_head = piece.head / a.heads_per_kv;
     const auto load_k = [&](int block) {
       mbarrier_wait(shared_address(&shared.k_empty[k_stage.slot]), k_stage.parity ^ 1);
@@ -266,6 +262,11 @@ __device__ void load(const Arguments& a, Shared<Shape>& shared) {
       if (block > piece.begin) load_k(block - 1);
       load_v(block);
     }
+    // No sooner than here: a piece drawn early waits for its SM while the others run ahead, and
+    // more heads are in flight than L2 holds. The counter's latency hides behind the blocks in the
+    // ring.
+    griddepcontrol_wait();  // the counters have been zeroed
+    position = static_cast<int>(gridDim.x) + atomicAdd(a.counters, 1);
   }
 }
 
@@ -669,8 +670,7 @@ __device__ void consume(const Arguments& a, Shared<Shape>& shared, int w) {
       fence_proxy_async();
     }
     if (threadIdx.x % kWarpgroup == 0) shared.store[buffer.slot][w] = store;
-    __syncwarp();
-    release(shared.o_full[buffer.slot][w]);
+    mbarrier_arrive(shared_address(&shared.o_full[buffer.slot][w]));
   }
 }
 
@@ -693,7 +693,7 @@ __global__ __launch_bounds__(Shape::kThreads,
     for (int b = 0; b < Shape::kBuffers; ++b) {
       for (int w = 0; w < Shape::kWarpgroups; ++w) {
         mbarrier_init(shared_address(&shared.q_full[b][w]), 1);
-        mbarrier_init(shared_address(&shared.o_full[b][w]), 4);
+        mbarrier_init(shared_address(&shared.o_full[b][w]), kWarpgroup);
         mbarrier_init(shared_address(&shared.q_empty[b][w]), 1);
       }
     }
@@ -776,13 +776,15 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// How heads are grouped so that the K and V of the tiles in flight stay in L2: about half of it,
-/// since Q and O stream through it too. Groups differ by one head at most: a small last group would
-/// leave SMs idle.
+/// How heads are grouped so that the K and V of the tiles in flight stay in L2. Without a mask
+/// tiles are alike, and one head after the other keeps least in flight. With one, long tiles of
+/// several heads go before short ones: of as many as fill 0.4 of L2, since Q and O stream through
+/// it too. Groups differ by one head at most: a small last group would leave SMs idle.
 std::int64_t head_groups(const Problem& problem, const DeviceInfo& device) {
+  if (problem.mask == Mask::none) return problem.batch * problem.heads;
   const double bytes = 2.0 * static_cast<double>(problem.kv_elements()) * 2;
   const auto groups = static_cast<std::int64_t>(
-      std::ceil(bytes / (0.55 * static_cast<double>(std::max<std::int64_t>(device.l2_bytes, 1)))));
+      std::ceil(bytes / (0.4 * static_cast<double>(std::max<std::int64_t>(device.l2_bytes, 1)))));
   return std::clamp<std::int64_t>(groups, 1, problem.batch * problem.heads);
 }
 
@@ -838,9 +840,10 @@ struct Schedule {
   }
 
   std::int64_t pieces() const { return whole_tiles + (tiles - whole_tiles) * parts; }
-  std::int64_t workspace_bytes() const {
-    return counters_bytes + (tiles - whole_tiles) * parts * warpgroups * partial_bytes;
+  std::int64_t partials_bytes() const {
+    return (tiles - whole_tiles) * parts * warpgroups * partial_bytes;
   }
+  std::int64_t workspace_bytes() const { return counters_bytes + partials_bytes(); }
 
   static constexpr std::int64_t kMaxParts = 16;
   static constexpr double kMinBlocks = 2;     // of a part
@@ -897,14 +900,17 @@ class FusedWgmma final : public Implementation {
   }
 
   std::optional<std::vector<StepModel>> model(const Problem& problem,
-                                              const DeviceInfo&) const override {
-    const Config& config = choose_entry(problem)->config;
+                                              const DeviceInfo& device) const override {
+    const Entry& entry = *choose_entry(problem);
+    const Config& config = entry.config;
+    const FusedWalk walk{config.warpgroups * kRows, device.sm_count};
     const double scores = computed_blocks(problem, config) * kRows * config.block *
                           static_cast<double>(problem.batch * problem.heads);
     StepModel step;
     step.name = "attention";
-    step.read_bytes = 2 * (problem.q_elements() + 2 * problem.kv_elements());
-    step.write_bytes = 2 * problem.q_elements();
+    // Partial results are read while they are still in L2, but written back in the end.
+    step.read_bytes = 2 * problem.q_elements() + streamed_kv_bytes(problem, device, walk);
+    step.write_bytes = 2 * problem.q_elements() + Schedule(problem, entry, device).partials_bytes();
     step.unit = problem.dtype == Dtype::bf16 ? MatrixUnit::tensor_bf16 : MatrixUnit::tensor_f16;
     step.matrix_flops = 4 * scores * config.head_dim;
     step.exps = scores;
