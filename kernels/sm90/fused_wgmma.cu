@@ -845,7 +845,7 @@ struct Schedule {
   }
   std::int64_t workspace_bytes() const { return counters_bytes + partials_bytes(); }
 
-  static constexpr std::int64_t kMaxParts = 16;
+  static constexpr std::int64_t kMaxParts = 128;
   static constexpr double kMinBlocks = 2;     // of a part
   static constexpr double kPartBlocks = 2;    // what a part costs to start and to write
   static constexpr double kMergeBlocks = 2;   // what reading a part costs
