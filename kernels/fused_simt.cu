@@ -1,12 +1,13 @@
 // fused-simt: FlashAttention (Dao, Fu, Ermon, Rudra and Ré 2022) in plain CUDA, for reading. One
-// thread block owns kRows query rows i and walks over the keys j in blocks of kKeys:
+// thread block owns kRows query rows i and walks over the keys j in blocks of kKeys. Online softmax
+// (Milakov and Gimelshein 2018) keeps the largest score so far, m_i, the weights' sum relative to
+// it, l_i, and the output O_i, rescaled whenever the maximum moves:
 //
-//   S_ij = scale q_i . k_j                     a tile of scores, in registers
-//   m_i' = max(m_i, max_j S_ij)                online softmax (Milakov and Gimelshein 2018): the
-//   largest P_ij = exp(S_ij - m_i')                    score so far, the weights relative to it,
-//   l_i' = exp(m_i - m_i') l_i + sum_j P_ij    their sum,
-//   O_i' = exp(m_i - m_i') O_i + sum_j P_ij v_j   and the output, rescaled whenever the maximum
-//   moves
+// - S_ij = scale q_i . k_j                        a tile of scores, in registers
+// - m_i' = max(m_i, max_j S_ij)
+// - P_ij = exp(S_ij - m_i')
+// - l_i' = exp(m_i - m_i') l_i + sum_j P_ij
+// - O_i' = exp(m_i - m_i') O_i + sum_j P_ij v_j
 //
 // and at the end O_i / l_i. S and P exist one tile at a time; nothing of size N x N is ever stored.
 // All arithmetic is float32; f16 and bf16 are converted as they are loaded. (Exponentials are base
@@ -21,43 +22,24 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "error.h"
 #include "kernels/catalogue.h"
 #include "kernels/common/convert.cuh"
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/launch_size.h"
+#include "kernels/common/refusals.h"
 #include "kernels/common/softmax.cuh"
+#include "kernels/common/tensor_view.cuh"
 #include "traffic.h"
 
 namespace flashbench {
 namespace {
-
-// A view [rows, head_dim] of one head. `row_stride` in elements.
-template <class Element>
-struct Matrix {
-  Element* data;
-  std::int64_t row_stride;
-  std::int64_t rows;
-};
-
-struct TensorView {
-  void* data;  // [batch, rows, heads, head_dim]
-  std::int64_t batch_stride, row_stride, head_stride;
-
-  template <class Element>
-  __device__ Matrix<Element> head(std::int64_t batch, std::int64_t head, std::int64_t rows) const {
-    return {static_cast<Element*>(data) + batch * batch_stride + head * head_stride, row_stride,
-            rows};
-  }
-};
 
 struct Arguments {
   TensorView q, k, v, o;
@@ -357,17 +339,6 @@ Choice choose(const Problem& problem) {
   return choose<float>(problem.head_dim);
 }
 
-TensorView view_of(const Tensor& tensor) {
-  return {tensor.data, tensor.stride[0], tensor.stride[1], tensor.stride[2]};
-}
-
-bool is_vectorisable(const Tensor& tensor) {
-  const std::int64_t size = size_of(tensor.dtype);
-  return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 &&
-         tensor.stride[0] * size % 16 == 0 && tensor.stride[1] * size % 16 == 0 &&
-         tensor.stride[2] * size % 16 == 0;
-}
-
 class FusedSimt final : public Implementation {
  public:
   std::string_view name() const override { return "fused-simt"; }
@@ -379,22 +350,12 @@ class FusedSimt final : public Implementation {
   Kind kind() const override { return Kind::fused; }
 
   std::optional<std::string> unavailable(const DeviceInfo& device) const override {
-    if (device.compute_capability < 75) {
-      return "needs compute capability 7.5, this device has " +
-             std::to_string(device.compute_capability / 10) + "." +
-             std::to_string(device.compute_capability % 10);
-    }
-    return std::nullopt;
+    return older_than(75, device);
   }
-
   std::optional<std::string> unsupported(const Problem& problem,
                                          const DeviceInfo& device) const override {
-    if (const auto reason = unavailable(device)) return reason;
-    if (problem.head_dim % 8 != 0)
-      return "head dim " + std::to_string(problem.head_dim) + " is not a multiple of 8";
-    if (problem.head_dim > 256)
-      return "head dim " + std::to_string(problem.head_dim) + " is above 256";
-    return std::nullopt;
+    if (auto reason = unavailable(device)) return reason;
+    return head_dim_refusal(problem);
   }
 
   Arithmetic arithmetic(const Problem& /*problem*/) const override {
@@ -426,11 +387,8 @@ class FusedSimt final : public Implementation {
   Plan plan(const Problem& problem, const Operands& operands, void* /*workspace*/,
             Device& /*device*/) const override {
     const Choice chosen = choose(problem);
-    const std::int64_t tiles = (problem.n_q + chosen.rows - 1) / chosen.rows;
-    const std::int64_t heads = problem.batch * problem.heads;
-    if (heads > std::numeric_limits<std::int32_t>::max() / tiles) {
-      throw Error("fused-simt: more than 2^31 - 1 tiles of query rows");
-    }
+    const std::int64_t tiles = divide_up(problem.n_q, chosen.rows);
+    const unsigned blocks = grid_size(name(), problem.batch * problem.heads, tiles);
     Arguments args{};
     args.q = view_of(operands.q);
     args.k = view_of(operands.k);
@@ -450,8 +408,7 @@ class FusedSimt final : public Implementation {
     CUDA_CHECK(cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(chosen.shared_bytes)));
     const auto launch = [=](Stream stream) {
-      chosen.kernel<<<static_cast<unsigned>(heads * tiles), 128, chosen.shared_bytes,
-                      static_cast<cudaStream_t>(stream)>>>(args);
+      chosen.kernel<<<blocks, 128, chosen.shared_bytes, static_cast<cudaStream_t>(stream)>>>(args);
       CUDA_CHECK(cudaGetLastError());
     };
     Plan plan;
