@@ -9,6 +9,10 @@ Catalogue cuda_catalogue() {
   catalogue.push_back(make_fused_mma());
   catalogue.push_back(make_fused_simt());
   catalogue.push_back(make_cudnn());
+  catalogue.push_back(make_sliding_window());
+  catalogue.push_back(make_linear());
+  catalogue.push_back(make_block_topk());
+  catalogue.push_back(make_lowrank());
   return catalogue;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "error.h"
+#include "implementation.h"
 #include "kernels/common/convert.cuh"
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/launch_size.h"
@@ -388,6 +389,10 @@ __device__ __forceinline__ void store(WarpState<kConfig>& state, char* s_tile,
   }
 }
 // ---- host ----
+
+inline MatrixUnit tensor_unit(Dtype dtype) {
+  return dtype == Dtype::f16 ? MatrixUnit::tensor_f16 : MatrixUnit::tensor_bf16;
+}
 
 // Byte strides of a tensor whose rows can be copied in 16-byte pieces. `what`: for the message.
 inline void byte_strides(const Tensor& tensor, const std::string& what, std::int64_t (&stride)[3]) {

@@ -244,13 +244,12 @@ class FusedMma final : public Implementation {
     const std::int64_t o_bytes = problem.q_elements() * size_of(problem.dtype);
     const FusedWalk walk{config.rows(), device.sm_count};
     const double pairs = executed_pairs(problem, config.warp_rows(), config.keys);
-    return std::vector<StepModel>{
-        {.name = kStepName,
-         .read_bytes = o_bytes + streamed_kv_bytes(problem, device, walk),
-         .write_bytes = o_bytes,
-         .unit = problem.dtype == Dtype::f16 ? MatrixUnit::tensor_f16 : MatrixUnit::tensor_bf16,
-         .matrix_flops = 4.0 * config.head_dim * pairs,
-         .exps = pairs}};
+    return std::vector<StepModel>{{.name = kStepName,
+                                   .read_bytes = o_bytes + streamed_kv_bytes(problem, device, walk),
+                                   .write_bytes = o_bytes,
+                                   .unit = tensor_unit(problem.dtype),
+                                   .matrix_flops = 4.0 * config.head_dim * pairs,
+                                   .exps = pairs}};
   }
 
   Plan plan(const Problem& problem, const Operands& operands, void* /*workspace*/,
