@@ -6,6 +6,7 @@
 
 #include "curve.h"
 #include "device_text.h"
+#include "executed.h"
 #include "reference_text.h"
 #include "report.h"
 #include "terminal.h"
@@ -69,7 +70,7 @@ void SweepView::end(const Run& run) {
   progress_.clear();
   run_ = nullptr;
   document_.finish(to_document(run));
-  print(table_.footnotes());
+  print(table_.footnotes() + causal_shares(run));
   if (curves_ != CurveChoice::off) {
     Style style = style_;
     if (curves_ == CurveChoice::braille) style.braille = true;

@@ -18,16 +18,6 @@ Bound bound_of_unit(MatrixUnit unit) {
   return unit == MatrixUnit::fma_f32 ? Bound::fp32 : Bound::tensor;
 }
 
-/// A step's f32 products run on the FMA units; where a device knows only its library's rate (a
-/// CPU), that is what there is.
-std::optional<double> matrix_rate(const References& references, MatrixUnit unit) {
-  const auto reference = matrix_reference(unit);
-  if (!reference) return std::nullopt;
-  const auto rate = references.rate(*reference);
-  if (!rate && unit == MatrixUnit::fma_f32) return references.rate(Reference::matrix_f32);
-  return rate;
-}
-
 }  // namespace
 
 std::string_view to_string(Bound bound) {
@@ -62,7 +52,7 @@ std::optional<StepBound> bound_of_step(const StepWork& work, const References& r
   against(Bound::hbm, bytes, references.bandwidth(work.read_bytes, work.write_bytes),
           bound.hbm_bytes_per_s, bound.hbm_fraction);
   against(bound_of_unit(work.unit), work.unit == MatrixUnit::none ? 0 : work.matrix_flops,
-          matrix_rate(references, work.unit), bound.matrix_flops_per_s, bound.matrix_fraction);
+          references.matrix_rate(work.unit), bound.matrix_flops_per_s, bound.matrix_fraction);
   against(Bound::exp, work.exps, references.rate(Reference::exp2), bound.exps_per_s,
           bound.exp_fraction);
   if (!any) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "executed.h"
 #include "report.h"
 #include "report_parts.h"
 
@@ -198,11 +199,18 @@ Json speedup(const std::optional<Ratio>& ratio) {
   return out;
 }
 
+Json executed(const Cell& cell) {
+  const std::optional<ExecutedOperations> executed = executed_operations(cell);
+  if (!executed) return nullptr;
+  Json out;
+  put_count(out, "tensor_ops", executed->operations);
+  put(out, "over_algorithmic", executed->over_algorithmic);
+  put(out, "over_unmasked", executed->over_unmasked);
+  return out;
+}
+
 Json derived(const Cell& cell) {
-  const std::vector<std::string> invalid = impossibilities(cell);
-  // No rate for a result that is not right, and none that the device cannot have.
-  const bool quotable =
-      cell.status == Status::ok && cell.time && cell.time->median_s > 0 && invalid.empty();
+  const std::optional<double> rate = flops_per_s(cell);
   const std::optional<HbmBytes> bytes = hbm_bytes(cell);
   Json out;
   put_count(out, "flops", cell.problem.flops());
@@ -210,14 +218,15 @@ Json derived(const Cell& cell) {
   out["tflops"] = nullptr;
   out["hbm_bytes_per_s"] = nullptr;
   out["hbm_bytes_from"] = nullptr;
-  if (quotable) {
-    put(out, "tflops", cell.problem.flops() / cell.time->median_s / 1e12);
+  if (rate) {
+    put(out, "tflops", *rate / 1e12);
     if (bytes) {
       put(out, "hbm_bytes_per_s", bytes->bytes / cell.time->median_s);
       out["hbm_bytes_from"] = bytes->measured ? "measured" : "model";
     }
   }
-  out["invalid"] = invalid;
+  out["invalid"] = impossibilities(cell);
+  out["executed"] = executed(cell);
   out["speedup_over_naive"] = speedup(cell.speedup_over_naive);
   out["bound_by"] = cell.bound ? Json(to_string(cell.bound->bound_by)) : Json(nullptr);
   out["floor_s"] = nullptr;
@@ -238,6 +247,12 @@ std::optional<HbmBytes> hbm_bytes(const Cell& cell) {
   const std::optional<ModelBytes> bytes = model_bytes(cell);
   if (!bytes) return std::nullopt;
   return HbmBytes{bytes->total(), false};
+}
+
+std::optional<double> flops_per_s(const Cell& cell) {
+  const bool quotable = cell.status == Status::ok && cell.time && cell.time->median_s > 0 &&
+                        impossibilities(cell).empty();
+  return quotable ? std::optional(cell.problem.flops() / cell.time->median_s) : std::nullopt;
 }
 
 std::vector<std::string> impossibilities(const Cell& cell) {

@@ -6,7 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
+#include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 #include "units.h"
@@ -19,11 +20,11 @@ constexpr int kRows = 14;
 /// Glyphs of one style. Markers tell series apart without colour.
 struct Glyphs {
   std::array<std::string_view, 6> markers;
-  std::string_view unmet, limit, vertical, tick_left, horizontal, tick_down, corner;
+  std::string_view unmet, limit, roof, vertical, tick_left, horizontal, tick_down, corner;
 };
 
-constexpr Glyphs kUnicode{{"●", "○", "▲", "◆", "■", "□"}, "×", "┄", "│", "┤", "─", "┬", "└"};
-constexpr Glyphs kAscii{{"*", "o", "+", "#", "@", "%"}, "x", "-", "|", "+", "-", "+", "+"};
+constexpr Glyphs kUnicode{{"●", "○", "▲", "◆", "■", "□"}, "×", "┄", "⠒", "│", "┤", "─", "┬", "└"};
+constexpr Glyphs kAscii{{"*", "o", "+", "#", "@", "%"}, "x", "-", ".", "|", "+", "-", "+", "+"};
 constexpr std::array<Ink, 6> kInks{Ink::red,     Ink::green,  Ink::cyan,
                                    Ink::magenta, Ink::yellow, Ink::blue};
 
@@ -48,48 +49,80 @@ std::vector<ChartPoint> drawable(const std::vector<ChartPoint>& points) {
   return kept;
 }
 
-/// Powers of the unit's base (2 or 10), at most six, within [low, high]; where fewer than two fall
-/// there, the range is widened to the next ones.
-std::vector<double> y_ticks(double& low, double& high, ChartUnit unit) {
-  constexpr int kMost = 6;
-  constexpr double kSlack = 1e-9;
-  const double base = unit == ChartUnit::bytes ? 2 : 10;
-  const double from = std::log(low) / std::log(base);
-  const double to = std::log(high) / std::log(base);
-  int step = 0;
-  int first = 0;
-  int last = 0;
-  for (const int candidate : {1, 2, 5, 10, 20, 100, 400}) {
-    step = candidate;
-    first = static_cast<int>(std::ceil(from / step - kSlack));
-    last = static_cast<int>(std::floor(to / step + kSlack));
-    if (last - first < kMost) break;
+/// base^(step * k) times each digit, from at most `low` to at least twice `high`.
+std::vector<double> round_values(double low, double high, double base, int step,
+                                 std::initializer_list<double> digits) {
+  const double stride = std::pow(base, step);
+  std::vector<double> values;
+  for (int k = static_cast<int>(std::floor(std::log(low) / std::log(stride))) - 1;
+       values.empty() || values.back() < 2 * high; ++k) {
+    for (const double digit : digits) values.push_back(digit * std::pow(base, step * k));
   }
-  if (last - first < 1) {
-    first = static_cast<int>(std::floor(from / step + kSlack));
-    last = std::max(first + 1, static_cast<int>(std::ceil(to / step - kSlack)));
-    low = std::min(low, std::pow(base, first * step));
-    high = std::max(high, std::pow(base, last * step));
-  }
-  std::vector<double> ticks;
-  for (int tick = first; tick <= last; ++tick) ticks.push_back(std::pow(base, tick * step));
-  return ticks;
+  return values;
 }
 
-std::string tick_label(double value, ChartUnit unit) {
-  if (unit == ChartUnit::bytes) {
-    // Whole powers of two: "32 MiB", not "32.0 MiB".
-    constexpr std::array<std::string_view, 7> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    std::size_t step = 0;
-    for (; value >= 1024 && step + 1 < kUnits.size(); ++step) value /= 1024;
-    return fmt::format("{:.0f} {}", value, kUnits.at(step));
+/// Round values within [low, high], at most six: powers of the unit's base (2 or 10), for 10 with 2
+/// and 5 between them where there is room. Where fewer than two fall there, the range is widened to
+/// the next ones.
+std::vector<double> round_ticks(double& low, double& high, ChartUnit unit) {
+  constexpr std::size_t kMost = 6;
+  constexpr double kSlack = 1e-9;
+  const double base = unit == ChartUnit::bytes ? 2 : 10;
+  const auto choose = [&](const std::vector<double>& values) {
+    // The first within, unless fewer than two are; and the one behind the last.
+    auto first = std::ranges::lower_bound(values, low * (1 - kSlack));
+    auto end = std::ranges::upper_bound(values, high * (1 + kSlack));
+    if (end - first < 2) {
+      if (first == end || *first > low * (1 + kSlack)) --first;
+      if (*(end - 1) < high * (1 - kSlack) || end - first < 2) ++end;
+      low = std::min(low, *first);
+      high = std::max(high, *(end - 1));
+    }
+    return std::vector<double>(first, end);
+  };
+  if (base == 10) {
+    const std::vector<double> ticks = choose(round_values(low, high, base, 1, {1, 2, 5}));
+    if (ticks.size() <= kMost) return ticks;
   }
-  constexpr std::array<std::pair<double, std::string_view>, 4> kUnits{
-      {{1.0, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
-  for (const auto& [size, name] : kUnits) {
+  for (const int step : {1, 2, 5, 10, 20, 100}) {
+    const std::vector<double> ticks = choose(round_values(low, high, base, step, {1}));
+    if (ticks.size() <= kMost) return ticks;
+  }
+  return {low, high};
+}
+
+using UnitName = std::pair<double, std::string_view>;
+
+/// The value in the largest of `units` (the largest first) that it reaches.
+template <std::size_t kCount>
+std::string in_units(double value, const std::array<UnitName, kCount>& units) {
+  for (const auto& [size, name] : units) {
     if (value >= size * 0.999) return fmt::format("{:.0f} {}", value / size, name);
   }
-  return fmt::format("{:g} s", value);
+  return fmt::format("{:g} {}", value / units.back().first, units.back().second);
+}
+
+/// Ticks are round, so whole numbers do: "32 MiB", not "32.0 MiB".
+std::string tick_label(double value, ChartUnit unit) {
+  constexpr double kKi = 1024;
+  static constexpr std::array<UnitName, 6> kBytes{{{kKi * kKi * kKi * kKi * kKi, "PiB"},
+                                                   {kKi * kKi * kKi * kKi, "TiB"},
+                                                   {kKi * kKi * kKi, "GiB"},
+                                                   {kKi * kKi, "MiB"},
+                                                   {kKi, "KiB"},
+                                                   {1, "B"}}};
+  static constexpr std::array<UnitName, 4> kSeconds{
+      {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
+  static constexpr std::array<UnitName, 4> kRates{
+      {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1e6, "MFLOP/s"}}};
+  switch (unit) {
+    case ChartUnit::length: return format_length(static_cast<std::int64_t>(value));
+    case ChartUnit::bytes: return in_units(value, kBytes);
+    case ChartUnit::seconds: return in_units(value, kSeconds);
+    case ChartUnit::flops_per_s: return in_units(value, kRates);
+    case ChartUnit::flops_per_byte: return fmt::format("{:g}", value);
+  }
+  return "?";
 }
 
 /// A grid of terminal cells, drawn on in dots: 2 x 4 a cell in braille, 1 x 1 in ASCII.
@@ -185,64 +218,80 @@ class Canvas {
   std::vector<Cell> cells_;
 };
 
-struct Frame {
-  LogScale x;
-  LogScale y;
-  std::vector<double> x_values;  ///< every point's, ascending
+/// The range of a chart's coordinate and its ticks.
+struct Axis {
+  LogScale scale;
   std::vector<double> ticks;
 };
 
-/// Nothing to draw gives no x values.
-Frame frame_of(const Chart& chart) {
-  Frame frame;
-  double low = std::numeric_limits<double>::infinity();
-  double high = 0;
-  for (const ChartSeries& series : chart.series) {
-    for (const auto* points : {&series.points, &series.unmet}) {
-      for (const ChartPoint& point : drawable(*points)) {
-        frame.x_values.push_back(point.x);
-        low = std::min(low, point.y);
-        high = std::max(high, point.y);
-      }
+Axis axis_of(std::vector<double> values, ChartUnit unit) {
+  std::sort(values.begin(), values.end());
+  double low = values.front();
+  double high = values.back();
+  if (unit == ChartUnit::length) {
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    // A single length stands in the middle.
+    return {values.size() > 1 ? LogScale{low, high} : LogScale{low / 2, high * 2}, values};
+  }
+  const std::vector<double> ticks = round_ticks(low, high, unit);
+  return {{low, high}, ticks};
+}
+
+struct Frame {
+  Axis x;
+  Axis y;
+};
+
+/// Nothing where no series has a point.
+std::optional<Frame> frame_of(const Chart& chart) {
+  std::vector<double> xs;
+  std::vector<double> ys;
+  const auto include = [&](const std::vector<ChartPoint>& points) {
+    for (const ChartPoint& point : drawable(points)) {
+      xs.push_back(point.x);
+      ys.push_back(point.y);
     }
+  };
+  for (const ChartSeries& series : chart.series) {
+    include(series.points);
+    include(series.unmet);
   }
-  if (frame.x_values.empty()) return frame;
-  std::sort(frame.x_values.begin(), frame.x_values.end());
-  frame.x_values.erase(std::unique(frame.x_values.begin(), frame.x_values.end()),
-                       frame.x_values.end());
-  frame.ticks = y_ticks(low, high, chart.unit);
-  frame.y = {low, high};
-  frame.x = {frame.x_values.front(), frame.x_values.back()};
-  if (frame.x_values.size() == 1) {  // a single length stands in the middle
-    frame.x = {frame.x.low / 2, frame.x.high * 2};
-  }
-  return frame;
+  if (xs.empty()) return std::nullopt;
+  include(chart.roof);
+  return Frame{axis_of(xs, chart.x_unit), axis_of(ys, chart.unit)};
 }
 
 Canvas plot(const Chart& chart, const Frame& frame, int columns, const Style& style,
             const Glyphs& glyphs) {
+  const LogScale& x = frame.x.scale;
+  const LogScale& y = frame.y.scale;
   Canvas canvas(columns, kRows, style);
-  for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    const auto points = drawable(chart.series[s].points);
+  const auto join = [&](const std::vector<ChartPoint>& points, Ink ink) {
     for (std::size_t p = 1; p < points.size(); ++p) {
-      canvas.line(frame.x(points[p - 1].x), frame.y(points[p - 1].y), frame.x(points[p].x),
-                  frame.y(points[p].y), kInks.at(s % kInks.size()));
+      canvas.line(x(points[p - 1].x), y(points[p - 1].y), x(points[p].x), y(points[p].y), ink);
     }
+  };
+  join(drawable(chart.roof), Ink::dim);
+  for (std::size_t s = 0; chart.joined && s < chart.series.size(); ++s) {
+    join(drawable(chart.series[s].points), kInks.at(s % kInks.size()));
   }
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     const Ink ink = kInks.at(s % kInks.size());
     for (const ChartPoint& point : drawable(chart.series[s].points)) {
-      canvas.mark(frame.x(point.x), frame.y(point.y), glyphs.markers.at(s % glyphs.markers.size()),
-                  ink);
+      canvas.mark(x(point.x), y(point.y), glyphs.markers.at(s % glyphs.markers.size()), ink);
     }
     for (const ChartPoint& point : drawable(chart.series[s].unmet)) {
-      canvas.mark(frame.x(point.x), frame.y(point.y), glyphs.unmet, ink);
+      canvas.mark(x(point.x), y(point.y), glyphs.unmet, ink);
     }
   }
-  if (chart.limit && *chart.limit >= frame.y.low && *chart.limit <= frame.y.high) {
-    canvas.rule(frame.y(*chart.limit), glyphs.limit);
+  if (chart.limit && *chart.limit >= y.low && *chart.limit <= y.high) {
+    canvas.rule(y(*chart.limit), glyphs.limit);
   }
   return canvas;
+}
+
+std::string_view axis_name(ChartUnit unit) {
+  return unit == ChartUnit::length ? "N" : "op/B";
 }
 
 struct XTick {
@@ -252,14 +301,14 @@ struct XTick {
 };
 
 /// Every stride-th value, counted from the last; nothing where labels would touch.
-std::optional<std::vector<XTick>> x_ticks(const Frame& frame, const Canvas& canvas,
+std::optional<std::vector<XTick>> x_ticks(const Axis& axis, ChartUnit unit, const Canvas& canvas,
                                           std::size_t columns, std::size_t stride) {
   std::vector<XTick> ticks;
-  const std::size_t count = frame.x_values.size();
+  const std::size_t count = axis.ticks.size();
   for (std::size_t i = (count - 1) % stride; i < count; i += stride) {
-    const double value = frame.x_values[i];
-    XTick tick{static_cast<std::size_t>(canvas.column(frame.x(value))), 0,
-               format_length(static_cast<std::int64_t>(value))};
+    const double value = axis.ticks[i];
+    XTick tick{static_cast<std::size_t>(canvas.column(axis.scale(value))), 0,
+               tick_label(value, unit)};
     const std::size_t before = std::min(tick.column, (tick.label.size() - 1) / 2);
     const std::size_t room = columns - std::min(tick.label.size(), columns);
     tick.start = std::min(tick.column - before, room);
@@ -272,11 +321,11 @@ std::optional<std::vector<XTick>> x_ticks(const Frame& frame, const Canvas& canv
 }
 
 /// The axis below the canvas, with as many values as find room.
-std::string x_axis(const Frame& frame, const Canvas& canvas, std::size_t columns,
+std::string x_axis(const Axis& axis, ChartUnit unit, const Canvas& canvas, std::size_t columns,
                    std::size_t margin, const Glyphs& glyphs) {
   std::vector<XTick> ticks;
-  for (std::size_t stride = 1; stride <= frame.x_values.size(); ++stride) {
-    if (const auto fitting = x_ticks(frame, canvas, columns, stride)) {
+  for (std::size_t stride = 1; stride <= axis.ticks.size(); ++stride) {
+    if (const auto fitting = x_ticks(axis, unit, canvas, columns, stride)) {
       ticks = *fitting;
       break;
     }
@@ -289,8 +338,8 @@ std::string x_axis(const Frame& frame, const Canvas& canvas, std::size_t columns
   }
   std::string line;
   for (const bool tick : ticked) line += tick ? glyphs.tick_down : glyphs.horizontal;
-  return fmt::format("{}{}{}\n{} {}  N\n", std::string(margin, ' '), glyphs.corner, line,
-                     std::string(margin, ' '), labels);
+  return fmt::format("{}{}{}\n{} {}  {}\n", std::string(margin, ' '), glyphs.corner, line,
+                     std::string(margin, ' '), labels, axis_name(unit));
 }
 
 std::string legend(const Chart& chart, const Style& style, const Glyphs& glyphs) {
@@ -310,6 +359,7 @@ std::string legend(const Chart& chart, const Style& style, const Glyphs& glyphs)
         series.name, series.note.empty() ? "" : padding + "  ", series.note);
   }
   if (unmet) text += fmt::format("  {} would need, and does not fit\n", glyphs.unmet);
+  if (!chart.roof.empty()) text += fmt::format("  {} {}\n", glyphs.roof, chart.roof_name);
   if (chart.limit) {
     text +=
         fmt::format("  {} {}: {}\n", glyphs.limit, chart.limit_name, format_bytes(*chart.limit));
@@ -321,27 +371,29 @@ std::string legend(const Chart& chart, const Style& style, const Glyphs& glyphs)
 
 std::string draw(const Chart& chart, const Style& style) {
   const Glyphs& glyphs = style.braille ? kUnicode : kAscii;
-  const Frame frame = frame_of(chart);
-  if (frame.x_values.empty()) return "";
+  const std::optional<Frame> frame = frame_of(chart);
+  if (!frame) return "";
 
   std::size_t margin = 0;
-  for (const double tick : frame.ticks) {
+  for (const double tick : frame->y.ticks) {
     margin = std::max(margin, tick_label(tick, chart.unit).size() + 1);
   }
   constexpr int kNarrowest = 40;
-  const int columns = std::max(style.width, kNarrowest) - static_cast<int>(margin) - 5;
-  Canvas canvas = plot(chart, frame, columns, style, glyphs);
+  const std::size_t beside = margin + axis_name(chart.x_unit).size() + 4;
+  const int columns = std::max(style.width, kNarrowest) - static_cast<int>(beside);
+  Canvas canvas = plot(chart, *frame, columns, style, glyphs);
 
   std::string text = paint(chart.title, Ink::bold, style) + "\n";
   for (int row = 0; row < kRows; ++row) {
     std::string label;
-    for (const double tick : frame.ticks) {
-      if (canvas.row(frame.y(tick)) == row) label = tick_label(tick, chart.unit) + " ";
+    for (const double tick : frame->y.ticks) {
+      if (canvas.row(frame->y.scale(tick)) == row) label = tick_label(tick, chart.unit) + " ";
     }
     text += fmt::format("{:>{}}{}{}\n", label, margin,
                         label.empty() ? glyphs.vertical : glyphs.tick_left, canvas.text(row));
   }
-  return text + x_axis(frame, canvas, static_cast<std::size_t>(columns), margin, glyphs) +
+  return text +
+         x_axis(frame->x, chart.x_unit, canvas, static_cast<std::size_t>(columns), margin, glyphs) +
          legend(chart, style, glyphs);
 }
 

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "roofline.h"
 #include "section.h"
+#include "track.h"
 #include "units.h"
 
 namespace flashbench {
@@ -25,38 +27,10 @@ std::optional<std::int64_t Problem::*> length_axis(const Section& section) {
   return std::nullopt;
 }
 
-using Cells = std::vector<const Cell*>;
-
-/// The cells of one implementation in a section, by length.
-struct Track {
-  std::string name;
-  Kind kind = Kind::naive;
-  Cells cells;
-};
-
-std::vector<Track> tracks_of(const Run& run, const Section& section, std::int64_t Problem::* axis) {
-  std::vector<Track> tracks;
-  for (const Cell& cell : run.cells) {
-    if (std::find(section.problems.begin(), section.problems.end(), cell.problem) ==
-        section.problems.end()) {
-      continue;
-    }
-    auto track = std::find_if(tracks.begin(), tracks.end(), [&](const Track& other) {
-      return other.name == cell.implementation;
-    });
-    if (track == tracks.end()) {
-      tracks.push_back({cell.implementation, cell.kind, {}});
-      track = tracks.end() - 1;
-    }
-    track->cells.push_back(&cell);
-  }
-  // Naive and fused are what the tool compares; the rest is drawn where there is nothing else.
-  const auto main_kind = [](const Track& track) {
-    return track.kind == Kind::naive || track.kind == Kind::fused;
-  };
-  if (std::any_of(tracks.begin(), tracks.end(), main_kind)) {
-    std::erase_if(tracks, [&](const Track& track) { return !main_kind(track); });
-  }
+/// What is drawn of a section, each track in order of length.
+std::vector<Track> tracks_along(const Run& run, const Section& section,
+                                std::int64_t Problem::* axis) {
+  std::vector<Track> tracks = tracks_of(run, section);
   for (Track& track : tracks) {
     std::stable_sort(track.cells.begin(), track.cells.end(), [&](const Cell* a, const Cell* b) {
       return a->problem.*axis < b->problem.*axis;
@@ -151,7 +125,7 @@ std::string join(const std::string& a, const std::string& b) {
 std::string section_curves(const Run& run, const Section& section, const Style& style) {
   const auto axis = length_axis(section);
   if (!axis || section.problems.size() < 2) return "";
-  const std::vector<Track> tracks = tracks_of(run, section, *axis);
+  const std::vector<Track> tracks = tracks_along(run, section, *axis);
 
   Chart memory;
   memory.title = "Peak memory against N, " + section.title;
@@ -216,9 +190,11 @@ std::string curves(const Run& run, const Style& style) {
   for (const Cell& cell : run.cells) problems.push_back(cell.problem);
   std::string text;
   for (const Section& section : split_sections(problems)) {
-    const std::string part = section_curves(run, section, style);
-    if (!part.empty() && !text.empty()) text += "\n";
-    text += part;
+    for (const std::string& part :
+         {section_curves(run, section, style), roofline(run, section, style)}) {
+      if (!part.empty() && !text.empty()) text += "\n";
+      text += part;
+    }
   }
   return text;
 }

@@ -24,10 +24,9 @@ struct Growth {
 /// Nothing for fewer than two usable points. `points`: in order of x.
 std::optional<Growth> fit_growth(std::span<const ChartPoint> points);
 
-/// For each section of a run with at least two lengths: peak memory and time against N for the
-/// naive and the fused implementations (for all, where there are none of these), and in words what
-/// the curves show: growth exponents and where the naive one stopped fitting. Empty where nothing
-/// can be drawn.
+/// For each section of a run: with at least two lengths peak memory and time against N, and in
+/// words what these show (growth exponents and where the naive one stopped fitting); then its
+/// roofline. Empty where nothing can be drawn.
 std::string curves(const Run& run, const Style& style);
 
 }  // namespace flashbench

@@ -61,6 +61,13 @@ std::optional<double> References::bandwidth(double read_bytes, double write_byte
   return 1 / (towards_end / end + (1 - towards_end) / *mixed);
 }
 
+std::optional<double> References::matrix_rate(MatrixUnit unit) const {
+  const auto reference = matrix_reference(unit);
+  if (!reference) return std::nullopt;
+  const auto known = rate(*reference);
+  return known || unit != MatrixUnit::fma_f32 ? known : rate(Reference::matrix_f32);
+}
+
 double References::drift() const {
   double worst = 0;
   for (const auto& [reference, rate] : rates) {

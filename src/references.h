@@ -51,6 +51,9 @@ struct References {
   /// interpolated over the written share (0, 1/2, 1). What is missing of the three is taken from
   /// copy. Nothing without copy.
   std::optional<double> bandwidth(double read_bytes, double write_bytes) const;
+  /// Operations per second of a unit. Products in f32 run on the FMA units; where a device knows
+  /// only its library's rate (a CPU), that is what there is.
+  std::optional<double> matrix_rate(MatrixUnit unit) const;
   /// Largest ratio of two measurements of one reference in the run, less 1. 0 if measured once.
   double drift() const;
   /// Takes a later measurement's rates and appends them to the history.

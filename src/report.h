@@ -30,6 +30,10 @@ struct HbmBytes {
 };
 std::optional<HbmBytes> hbm_bytes(const Cell& cell);
 
+/// Algorithmic operations per second. Nothing for a result that is not right, and nothing that the
+/// device cannot have reached.
+std::optional<double> flops_per_s(const Cell& cell);
+
 /// Why the cell's rates cannot be true, step by step; empty where they can.
 std::vector<std::string> impossibilities(const Cell& cell);
 

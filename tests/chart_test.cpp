@@ -79,7 +79,41 @@ TEST(Chart, OnePointOrOneValueIsEnough) {
   chart.series.push_back({"one", "", {{1024, 1e-3}}, {}});
   EXPECT_THAT(draw(chart, narrow()), AllOf(HasSubstr("*"), HasSubstr("1k"), HasSubstr("1 ms")));
   chart.series[0].points = {{1024, 3e-3}, {2048, 3e-3}};
-  EXPECT_THAT(draw(chart, narrow()), AllOf(HasSubstr("1 ms"), HasSubstr("10 ms")));
+  EXPECT_THAT(draw(chart, narrow()), AllOf(HasSubstr("2 ms"), HasSubstr("5 ms")));
+  chart.series[0].points = {{1024, 1e-3}, {2048, 1e-1}};
+  EXPECT_THAT(draw(chart, narrow()), AllOf(HasSubstr("1 ms"), HasSubstr("10 ms"),
+                                           HasSubstr("100 ms"), Not(HasSubstr("20 ms"))));
+}
+
+TEST(Chart, ARoofIsDrawnUnderMarkersThatAreNotJoined) {
+  Chart chart;
+  chart.x_unit = ChartUnit::flops_per_byte;
+  chart.unit = ChartUnit::flops_per_s;
+  chart.joined = false;
+  chart.roof = {{10, 1e13}, {100, 1e14}, {1000, 1e14}};
+  chart.roof_name = "what there is";
+  EXPECT_THAT(draw(chart, narrow()), IsEmpty()) << "a roof over nothing";
+  chart.series.push_back({"one", "", {{100, 1e14}, {1000, 2e13}}, {}});
+  EXPECT_EQ(draw(chart, narrow()), R"(
+100 TFLOP/s +               *..............
+            |              .
+            |            ..
+            |           .
+ 50 TFLOP/s +          .
+            |         .
+            |        .
+            |      ..
+            |     .
+ 20 TFLOP/s +     .                       *
+            |    .
+            |  ..
+            | .
+ 10 TFLOP/s +.
+            ++--------------+-------------+
+             10            100         1000  op/B
+  * one
+  . what there is
+)");
 }
 
 TEST(Chart, LinesKeepTheWidth) {

@@ -160,6 +160,22 @@ TEST(Report, MeasuredBytesOverModelled) {
   EXPECT_TRUE(to_json(cell)["hbm"]["measured"]["over_model"].is_null());
 }
 
+TEST(Report, ExecutedOperationsAreTheCounters) {
+  flashbench::Run run = sample_run();
+  Cell cell = ok_cell(sample_problem(4096), "fused", Kind::fused, 1e-3);
+  run.cells.push_back(cell);
+  count(cell, 1e9, 1e9);
+  cell.counters->whole.tensor_bf16_ops = 1.5 * cell.problem.flops();
+  run.cells.push_back(cell);
+  const Json cells = document_of(run)["cells"];
+  EXPECT_TRUE(cells[0]["derived"]["executed"].is_null());
+  const Json& executed = cells[1]["derived"]["executed"];
+  EXPECT_EQ(executed["tensor_ops"], 1.5 * cell.problem.flops());
+  EXPECT_EQ(executed["over_algorithmic"], 1.5);
+  EXPECT_EQ(executed["over_unmasked"], 1.5);
+  EXPECT_THAT(schema_violations(to_document(run)), IsEmpty());
+}
+
 TEST(Report, AStepWithoutAModelLeavesNone) {
   Cell cell = ok_cell(sample_problem(1024), "naive", Kind::naive, 1e-3);
   cell.steps.push_back(cell.steps[0]);
