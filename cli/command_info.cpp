@@ -44,6 +44,7 @@ void show(const Device& device) {
                                  fmt::format("{:.2f} TB/s by the data sheet",
                                              info.memory_peak_bytes_per_s / 1e12)));
   line("ECC", info.ecc ? "on" : "off");
+  line("at the moment", describe(device.state().value_or(DeviceState{})));
 }
 
 std::string counters(const Backend& backend) {

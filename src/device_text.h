@@ -10,4 +10,8 @@ namespace flashbench {
 /// threads, 15.6 GiB, OpenBLAS 0.3.21".
 std::string describe(const DeviceInfo& device);
 
+/// How it is doing: "312 of 700 W, 54 °C, SM at 1965 MHz, held down by power_cap, thermal". What
+/// cannot be read is left out.
+std::string describe(const DeviceState& state);
+
 }  // namespace flashbench

@@ -1,6 +1,7 @@
 #include "table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -153,7 +154,7 @@ std::vector<std::string> Table::figures(const Cell& cell) {
     if (invalid) time += '?';
     marked_invalid_ = marked_invalid_ || invalid;
     marked_short_ = marked_short_ || cell.time->too_short;
-    marked_throttled_ = marked_throttled_ || cell.time->throttled;
+    if (cell.time->throttled) note_throttling(*cell.time);
   }
   columns.push_back(time);
   columns.push_back(timed ? spread(*cell.time) : "-");
@@ -178,6 +179,14 @@ std::vector<std::string> Table::figures(const Cell& cell) {
   return columns;
 }
 
+void Table::note_throttling(const TimeStats& time) {
+  marked_throttled_ = true;
+  if (time.device_state && time.device_state->throttle_reasons) {
+    const auto& reasons = *time.device_state->throttle_reasons;
+    throttle_reasons_.insert(reasons.begin(), reasons.end());
+  }
+}
+
 std::string Table::row(const Cell& cell) {
   std::string text;
   for (const Section& section : sections_) {
@@ -195,7 +204,10 @@ std::string Table::row(const Cell& cell) {
 std::string Table::footnotes() const {
   std::string text;
   if (marked_short_) text += "  * too short to be told from an empty launch\n";
-  if (marked_throttled_) text += "  ! the clock was well under the device's maximum\n";
+  if (marked_throttled_) {
+    text += fmt::format("  ! the clock was well under the device's maximum{}{}\n",
+                        throttle_reasons_.empty() ? "" : ": ", fmt::join(throttle_reasons_, ", "));
+  }
   if (marked_invalid_) text += "  ? more than the device can do: not to be believed\n";
   if (marked_model_) text += "  ~ modelled, not counted\n";
   return text;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ class Table {
  private:
   std::string heading(const Section& section) const;
   std::vector<std::string> figures(const Cell& cell);
+  void note_throttling(const TimeStats& time);
   std::string line(const std::vector<std::string>& columns, std::string_view last) const;
 
   Style style_;
@@ -39,6 +41,7 @@ class Table {
   bool marked_short_ = false;
   bool marked_model_ = false;
   bool marked_throttled_ = false;
+  std::set<std::string> throttle_reasons_;  ///< of the marked ones
   bool marked_invalid_ = false;
 };
 

@@ -98,11 +98,12 @@ TEST(Table, MarksHaveFootnotes) {
 
   cell.time->too_short = true;
   cell.time->throttled = true;
+  cell.time->device_state.emplace().throttle_reasons = {"power_cap"};
   cell.steps[0].impossible = {"too fast"};
   count(cell, 1e6, 1e6);
   Table marked = table_for(run);
   EXPECT_THAT(marked.row(cell), AllOf(HasSubstr(" 3.00 us*!? "), HasSubstr(" 1.91 MiB")));
-  EXPECT_THAT(marked.footnotes(), AllOf(HasSubstr("* too short"), HasSubstr("! the clock"),
+  EXPECT_THAT(marked.footnotes(), AllOf(HasSubstr("* too short"), HasSubstr("maximum: power_cap\n"),
                                         HasSubstr("? more than"), Not(HasSubstr("~"))));
 }
 
