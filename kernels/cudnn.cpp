@@ -4,9 +4,11 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -20,7 +22,6 @@
 #include "error.h"
 #include "implementation.h"
 #include "kernels/catalogue.h"
-#include "kernels/common/cuda_check.h"
 
 #ifdef FLASHBENCH_CUDNN
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
@@ -124,13 +125,19 @@ void check(cudnnStatus_t status, const char* what) {
 /// A cuDNN context on the current device.
 class Handle {
  public:
-  Handle() { check(fe::detail::create_handle(&handle_), "cudnnCreate"); }
+  Handle() : destroy_(reinterpret_cast<Destroy*>(dlsym(fe::cudnn_dlhandle, "cudnnDestroy"))) {
+    if (destroy_ == nullptr) throw Error("cuDNN: libcudnn has no cudnnDestroy");
+    check(fe::detail::create_handle(&handle_), "cudnnCreate");
+  }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
-  ~Handle() { fe::detail::destroy_handle(handle_); }
+  // Not through the frontend, which throws where it finds no such function.
+  ~Handle() { destroy_(handle_); }
   cudnnHandle_t get() const { return handle_; }
 
  private:
+  using Destroy = cudnnStatus_t(cudnnHandle_t);
+  Destroy* destroy_;
   cudnnHandle_t handle_ = nullptr;
 };
 
@@ -187,7 +194,7 @@ std::shared_ptr<Built> build(const Problem& problem, const Operands& operands) {
     stats->set_output(true).set_uid(kStats).set_data_type(fe::DataType_t::FLOAT);
   }
 
-  const cudnnHandle_t handle = built->handle->get();
+  auto* handle = built->handle->get();
   check(graph.validate());
   check(graph.build_operation_graph(handle));
   check(graph.create_execution_plans({fe::HeurMode_t::A}));
@@ -240,9 +247,7 @@ class Cudnn final : public Implementation {
 #ifdef FLASHBENCH_CUDNN
     try {
       built(problem, contiguous_operands(problem));
-    } catch (const DeviceLost&) {
-      throw;
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // the frontend has its own where a symbol is missing
       return error.what();
     }
 #endif
@@ -277,18 +282,18 @@ class Cudnn final : public Implementation {
       throw Error(
           "cuDNN: these tensors need more workspace than contiguous ones without log-sum-exp");
     }
-    std::unordered_map<std::int64_t, void*> pointers{{kQ, operands.q.data},
-                                                     {kK, operands.k.data},
-                                                     {kV, operands.v.data},
-                                                     { kO,
-                                                       operands.o.data }};
+    std::unordered_map<std::int64_t, void*> pointers;
+    pointers[kQ] = operands.q.data;
+    pointers[kK] = operands.k.data;
+    pointers[kV] = operands.v.data;
+    pointers[kO] = operands.o.data;
     if (operands.lse != nullptr) pointers[kStats] = operands.lse;
 
     Plan plan;
     plan.choices["version"] = library().version;
     if (!ready->engine.empty()) plan.choices["engine"] = ready->engine;
     plan.steps.push_back({"attention", [ready, pointers, workspace](Stream stream) mutable {
-                            const cudnnHandle_t handle = ready->handle->get();
+                            auto* handle = ready->handle->get();
                             check(fe::detail::set_stream(handle, static_cast<cudaStream_t>(stream)),
                                   "cudnnSetStream");
                             check(ready->graph.execute(handle, pointers, workspace));
@@ -317,7 +322,7 @@ class Cudnn final : public Implementation {
     const Key key{problem,
                   {operands.q.stride, operands.k.stride, operands.v.stride, operands.o.stride},
                   operands.lse != nullptr};
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     for (const auto& [known, plan] : cache_) {
       if (known == key) return plan;
     }
