@@ -39,12 +39,11 @@ import json, os, re, sys
 root = os.getcwd()
 files = {entry["file"] for entry in json.load(open(sys.argv[1]))}
 ours = [f for f in files if re.match(re.escape(root) + r"/(src|reference|kernels|cli|tests)/.*\.cpp$", f)]
-# -Wno-unused-private-field: exactness.cpp has one, and waits too.
 ours = [f for f in ours if os.path.exists(f)]
 print("\n".join(sorted(ours, key=lambda f: -os.path.getsize(f))))
 PYTHON
     xargs -d '\n' -n 1 -P "$(nproc)" "$(tool clang-tidy)" -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-deprecated-declarations \
-      --extra-arg=-Wno-unused-private-field 2> >(grep -v 'warnings generated\|^$' >&2)
+      2> >(grep -v 'warnings generated\|^$' >&2)
 }
 
 status=0

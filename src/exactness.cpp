@@ -103,7 +103,7 @@ double ulp(double x, Dtype dtype) {
 class ErrorBudget {
  public:
   ErrorBudget(const Problem& problem, const Arithmetic& arithmetic, const OracleRows& truth)
-      : problem_(problem), arithmetic_(arithmetic), truth_(truth) {
+      : arithmetic_(arithmetic), truth_(truth) {
     const bool scores_in_dtype = arithmetic.scores_in_dtype && problem.dtype != Dtype::f32;
     scores_ = &truth.scores[static_cast<std::size_t>(scores_in_dtype ? ScoreStorage::dtype
                                                                      : ScoreStorage::f32)];
@@ -155,7 +155,6 @@ class ErrorBudget {
   }
 
  private:
-  const Problem& problem_;
   const Arithmetic& arithmetic_;
   const OracleRows& truth_;
   const ScorePerturbation* scores_ = nullptr;
