@@ -7,16 +7,21 @@
 #include <string_view>
 
 #include "device_choice.h"
+#include "document.h"
 #include "error.h"
 #include "progress.h"
 #include "reference/mutants.h"
-#include "self_test.h"
+#include "self_test_report.h"
 #include "terminal.h"
 #include "units.h"
+#include "utc.h"
 #include "verify_suite.h"
 
 namespace flashbench {
 namespace {
+
+constexpr int kNotPassed = 1;
+constexpr int kFailed = 3;
 
 /// "0.30 0.85 12.4": least, median and largest.
 std::string quantiles(const std::vector<double>& ascending) {
@@ -36,8 +41,9 @@ std::string first_killer(const SelfTestRow& row, const std::vector<std::string>&
              : cases.at(static_cast<std::size_t>(wrong - row.outcomes.begin()));
 }
 
-void show(const std::vector<SelfTestRow>& rows, const std::vector<std::string>& cases, bool mutants,
-          const Style& style) {
+void show(std::FILE* out, const std::vector<SelfTestRow>& rows,
+          const std::vector<std::string>& cases, bool mutants) {
+  const Style style = style_of(out);
   std::size_t width = 0;
   for (const SelfTestRow& row : rows) width = std::max(width, row.name.size());
   for (const SelfTestRow& row : rows) {
@@ -50,7 +56,7 @@ void show(const std::vector<SelfTestRow>& rows, const std::vector<std::string>& 
                                    quantiles(row.figures.bound_ratios),
                                    quantiles(row.figures.noise_ratios), first_killer(row, cases));
     line.erase(line.find_last_not_of(' ') + 1);
-    fmt::print("{}\n", paint(line, good ? Ink::plain : Ink::red, style));
+    fmt::print(out, "{}\n", paint(line, good ? Ink::plain : Ink::red, style));
   }
 }
 
@@ -66,7 +72,6 @@ int run_self_test(const VerifyOptions& options) {
   if (options.device == DeviceChoice::cuda) {
     throw UsageError("--self-test runs on the CPU, where the mutants are; leave out --device cuda");
   }
-  if (options.json) throw UsageError("--self-test has no JSON document; leave out --json");
   Backend backend = open_backend(DeviceChoice::cpu);
   const Catalogue mutants = mutant_catalogue();
   const auto plain = make_plain_tiled();
@@ -79,7 +84,10 @@ int run_self_test(const VerifyOptions& options) {
   const SelfTestExtent extent =
       options.thorough ? SelfTestExtent::all_cases : SelfTestExtent::until_killed;
 
-  const Style style = style_of(stdout);
+  const SelfTestSettings settings{options.command, utc_now(), options.seed, extent,
+                                  backend.device->info()};
+  Document document(options.json);
+  std::FILE* out = document.text_stream();
   std::vector<Problem> problems;
   for (const VerifyCase& one : cases) problems.push_back(one.problem);
   Progress progress(stderr, is_terminal(stderr), problems);
@@ -92,26 +100,29 @@ int run_self_test(const VerifyOptions& options) {
         }
       });
   progress.clear();
+  document.finish(to_document(result, settings));
   fmt::print(
+      out,
       "Each line: cases that call it not exact, of those tried{};\n"
       "least / median / largest error over its bound; the same of row noise over its limit;\n"
       "the first case that called it not exact.\n\n",
       options.thorough ? "" : " (none after the first: --thorough tries all)");
-  fmt::print("Wrong on purpose\n");
-  show(result.mutants, result.cases, true, style);
-  fmt::print("\nRight\n");
-  show(result.controls, result.cases, false, style);
+  fmt::print(out, "Wrong on purpose\n");
+  show(out, result.mutants, result.cases, true);
+  fmt::print(out, "\nRight\n");
+  show(out, result.controls, result.cases, false);
 
-  if (!result.passed()) fmt::print("\n");
-  if (!result.survivors().empty()) fmt::print("not caught: {}\n", join(result.survivors()));
+  if (!result.passed()) fmt::print(out, "\n");
+  if (!result.survivors().empty()) fmt::print(out, "not caught: {}\n", join(result.survivors()));
   if (!result.false_alarms().empty()) {
-    fmt::print("right but called wrong: {}\n", join(result.false_alarms()));
+    fmt::print(out, "right but called wrong: {}\n", join(result.false_alarms()));
   }
   fmt::print(
-      "\n{} of {} mutants caught by {} cases, {} false alarms over {} right implementations\n",
+      out, "\n{} of {} mutants caught by {} cases, {} false alarms over {} right implementations\n",
       result.mutants.size() - result.survivors().size(), result.mutants.size(), result.cases.size(),
       result.false_alarms().size(), result.controls.size());
-  return result.passed() ? 0 : 1;
+  if (document.lost()) return kFailed;
+  return result.passed() ? 0 : kNotPassed;
 }
 
 }  // namespace flashbench

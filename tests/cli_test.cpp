@@ -434,12 +434,21 @@ TEST(Cli, VerifyShowsAMatrixOfVerdicts) {
 }
 
 TEST(Cli, TheSelfTestCatchesEveryMutant) {
-  const Outcome outcome = flashbench({"verify", "--self-test"});
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("self-test.json");
+  const Outcome outcome = flashbench({"verify", "--self-test", "--json", path});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(ContainsRegex("\nlast-tile-dropped +1 of "),
                                  ContainsRegex("\ncpu-fused +0 of ")));
   EXPECT_THAT(lines_of(outcome.out).back(),
               ContainsRegex("^([0-9]+) of [0-9]+ mutants caught by .*, 0 false alarms over"));
+  EXPECT_EQ(schema_violations(read_file(path), "self-test"), "");
+  const Json document = Json::parse(read_file(path));
+  EXPECT_TRUE(document["passed"]);
+  for (const Json& mutant : document["mutants"]) {
+    EXPECT_EQ(mutant["outcomes"].size(), document["cases"].size()) << mutant["name"];
+    EXPECT_EQ(mutant["called_wrong"], 1) << mutant["name"];
+  }
 }
 
 /// A small problem in files: Q [1, 20, 2, 16], K and V [1, 30, 1, 16].
