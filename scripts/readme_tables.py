@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""readme_tables.py [--check]: fills README.md's tables from results/h200/.
+"""readme_tables.py [--check]: fills README.md's tables from results/.
 
 A table stands between `<!-- table NAME -->` and `<!-- end -->`; NAME is a function below. --check changes nothing and
 exits 1 where README.md is not what the results say, so that no figure in it is typed by hand.
@@ -14,11 +14,12 @@ from statistics import geometric_mean
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = ROOT / "results" / "h200"
+CPU_RESULTS = ROOT / "results" / "cpu"
 MISSING = "*No run of this is in results/h200/ yet.*"
 
 
-def load(name):
-    path = RESULTS / f"{name}.json"
+def load(name, folder=RESULTS):
+    path = folder / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
 
 
@@ -240,6 +241,90 @@ def peers():
                                   f"B·N = 16384 tokens, H·d = 2048, bf16. {where(run)}")  # fmt: skip
 
 
+def figure(value, reason=None):
+    """Three significant digits; what is not finite by its name."""
+    return {"infinite": "∞", "NaN": "NaN"}.get(reason, "") if value is None else f"{value:.3g}"
+
+
+def spread(found):
+    """A self-test's least, median and largest figure."""
+    return " / ".join(figure(found[key], found.get(f"{key}_reason")) for key in ("least", "median", "largest")) if found else ""
+
+
+def spread_of(values):
+    """The same of a list."""
+    ascending = sorted(values)
+    return " / ".join(figure(value) for value in (ascending[0], ascending[len(ascending) // 2], ascending[-1])) if values else ""
+
+
+JUDGED = ["cases that call it not exact", "bound_ratio", "row_noise / limit"]
+
+
+def right_rows():
+    """What the verdict says of right implementations: the CPU's in the self-test, the H200's in its verification."""
+    self_test, verification = load("self-test", CPU_RESULTS), load("verify")
+    rows = [[f"{row['name']}, CPU", called_wrong(row), spread(row["bound_ratio"]), spread(row["row_noise_over_limit"])]
+            for row in (self_test["right"] if self_test else [])]  # fmt: skip
+    for item in verification["implementations"] if verification else []:
+        if item["kind"] not in ("naive", "fused"):
+            continue
+        outcomes = [outcome for case in verification["cases"] for outcome in case["outcomes"]
+                    if outcome["implementation"] == item["name"] and outcome["status"] in ("ok", "wrong")]  # fmt: skip
+        judged = [outcome["exactness"] for outcome in outcomes]
+        noises = [found["row_noise"] / found["row_noise_limit"] for found in judged if found["row_noise"] is not None]
+        wrong = sum(outcome["status"] == "wrong" for outcome in outcomes)
+        rows.append([f"{item['name']}, H200", f"{wrong} of {len(outcomes)}",
+                     spread_of([found["bound_ratio"] for found in judged]), spread_of(noises)])  # fmt: skip
+    return rows
+
+
+def called_wrong(row):
+    return f"{row['called_wrong']} of {sum(outcome in ('ok', 'wrong') for outcome in row['outcomes'])}"
+
+
+def right():
+    rows = right_rows()
+    return table(["right", *JUDGED], rows) + "\n\nLeast / median / largest over the cases." if rows else MISSING
+
+
+def mutants():
+    run = load("self-test", CPU_RESULTS)
+    if not run:
+        return MISSING
+    rows = []
+    for row in run["mutants"]:
+        killer = run["cases"][row["outcomes"].index("wrong")] if "wrong" in row["outcomes"] else "none"
+        rows.append([f"{row['name']}: {row['description']}", called_wrong(row), spread(row["bound_ratio"]),
+                     spread(row["row_noise_over_limit"]), killer])  # fmt: skip
+    killed = sum(row["called_wrong"] > 0 for row in run["mutants"])
+    return table(["wrong on purpose", *JUDGED, "the first of them"], rows) + (
+        f"\n\n{killed} of {len(rows)} killed. Least / median / largest over the cases; ∞: NaN, infinity, an element never written, or "
+        f"anything but 0 in a row without keys. {len(run['cases'])} cases, seed {run['seed']}, commit {run['tool']['commit'][:7]}.")
+
+
+def controls():
+    """Approximations beside exact attention: error against speed."""
+    rows, notes = [], []
+    for name, lengths in (("approximate", (4096, 16384)), ("approximate-cpu", (4096,))):
+        run = load(name)
+        if not run:
+            notes.append(f"*No run of this is in results/h200/{name}.json yet.*")
+            continue
+        for n in lengths:
+            for cell in run["cells"]:
+                if cell["problem"]["n_kv"] != n or cell["problem"]["mask"] != "none":
+                    continue
+                exactness = cell["exactness"] or {}
+                rows.append([f"{run['device']['kind']}, N={length(n)}: {cell['implementation']}", time_of(cell), speedup_of(cell),
+                             traffic_of(cell), size(cell["memory"]["workspace_bytes"]), exact_of(cell),
+                             figure(exactness.get("bound_ratio"), exactness.get("bound_ratio_reason")),
+                             figure(exactness.get("rel_frobenius"))])  # fmt: skip
+        problem = run["cells"][0]["problem"]
+        notes.append(f"{run['device']['kind']}: {problem['heads']} heads, d = {problem['head_dim']}, {problem['dtype']}, no mask. {where(run)}")
+    header = ["", "time", "speed-up", "HBM bytes", "workspace", "verdict", "bound_ratio", "relative error"]
+    return "\n\n".join(([table(header, rows)] if rows else []) + notes)
+
+
 def checks():
     record = load("verified")
     if not record:
@@ -271,7 +356,8 @@ def ncu():
     return f"```\n{path.read_text().strip()}\n```" if path.exists() else MISSING
 
 
-TABLES = {f.__name__: f for f in (sweep, curves, dims, long, steps, counted, traffic_curves, peers, checks, ncu)}
+TABLES = {f.__name__: f for f in (sweep, curves, dims, long, steps, counted, traffic_curves, peers,
+                                right, mutants, controls, checks, ncu)}  # fmt: skip
 
 
 def main():
