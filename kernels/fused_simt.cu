@@ -32,8 +32,8 @@
 #include "kernels/catalogue.h"
 #include "kernels/common/convert.cuh"
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/families.h"
 #include "kernels/common/launch_size.h"
-#include "kernels/common/refusals.h"
 #include "kernels/common/softmax.cuh"
 #include "kernels/common/tensor_view.cuh"
 #include "traffic.h"
@@ -339,31 +339,14 @@ Choice choose(const Problem& problem) {
   return choose<float>(problem.head_dim);
 }
 
-class FusedSimt final : public Implementation {
+class FusedSimt final : public SimtImplementation {
  public:
   std::string_view name() const override { return "fused-simt"; }
   std::string_view description() const override {
     return "FlashAttention in plain CUDA with f32 arithmetic, for reading; f32, f16, bf16, sm_75 "
            "and newer";
   }
-  DeviceKind device() const override { return DeviceKind::cuda; }
   Kind kind() const override { return Kind::fused; }
-
-  std::optional<std::string> unavailable(const DeviceInfo& device) const override {
-    return older_than(75, device);
-  }
-  std::optional<std::string> unsupported(const Problem& problem,
-                                         const DeviceInfo& device) const override {
-    if (auto reason = unavailable(device)) return reason;
-    return head_dim_refusal(problem);
-  }
-
-  Arithmetic arithmetic(const Problem& /*problem*/) const override {
-    return {.scores_in_dtype = false,
-            .weights_in_dtype = false,
-            .weights_normalised = false,
-            .tensor_core_sums = false};
-  }
 
   std::int64_t workspace_bytes(const Problem& /*problem*/,
                                const DeviceInfo& /*device*/) const override {

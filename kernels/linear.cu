@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "kernels/catalogue.h"
-#include "kernels/common/approximate.h"
 #include "kernels/common/convert.cuh"
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/families.h"
 #include "kernels/common/launch_size.h"
 #include "kernels/common/softmax.cuh"
 #include "kernels/common/tensor_view.cuh"
@@ -362,12 +362,13 @@ Kernels kernels_of(Dtype dtype) {
   return {state_kernel<float>, output_kernel<float>};
 }
 
-class Linear final : public SimtApproximate {
+class Linear final : public SimtImplementation {
  public:
   std::string_view name() const override { return "linear"; }
   std::string_view description() const override {
     return "kernel feature map elu + 1 instead of the softmax; work grows with N";
   }
+  Kind kind() const override { return Kind::approximate; }
 
   std::int64_t workspace_bytes(const Problem& problem,
                                const DeviceInfo& /*device*/) const override {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernels/catalogue.h"
-#include "kernels/common/approximate.h"
+#include "kernels/common/families.h"
 #include "kernels/common/mean_rows.cuh"
 #include "traffic.h"
 
@@ -38,18 +38,19 @@ Enqueue pool(std::string_view name, const Problem& problem, const MeanArguments&
   return pool<float>(name, problem, args);
 }
 
-class Lowrank final : public SimtApproximate {
+class Lowrank final : public SimtImplementation {
  public:
   std::string_view name() const override { return "lowrank"; }
   std::string_view description() const override {
     return "keys and values averaged over 64 segments; exact up to 64 keys; no causal mask";
   }
+  Kind kind() const override { return Kind::approximate; }
 
   std::optional<std::string> unsupported(const Problem& problem,
                                          const DeviceInfo& device) const override {
     if (problem.mask == Mask::causal)
       return "a mean of keys mixes what a causal row sees with what it does not";
-    return SimtApproximate::unsupported(problem, device);
+    return SimtImplementation::unsupported(problem, device);
   }
 
   std::int64_t workspace_bytes(const Problem& problem,

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "kernels/catalogue.h"
-#include "kernels/common/approximate.h"
 #include "kernels/common/chosen_keys.cuh"
+#include "kernels/common/families.h"
 #include "kernels/common/mean_rows.cuh"
 #include "kernels/common/visible_keys.h"
 #include "traffic.h"
@@ -173,13 +173,14 @@ Kernels kernels_of(int index) {
   return {choice_kernel<Element>, kAttend[index], mean_rows<Element, float>};
 }
 
-class BlockTopk final : public MmaApproximate {
+class BlockTopk final : public MmaImplementation {
  public:
   std::string_view name() const override { return "block-topk"; }
   std::string_view description() const override {
     return "softmax over the 8 blocks of 64 keys with the largest mean score; exact up to 512 "
            "keys; f16, bf16";
   }
+  Kind kind() const override { return Kind::approximate; }
 
   std::int64_t workspace_bytes(const Problem& problem,
                                const DeviceInfo& /*device*/) const override {

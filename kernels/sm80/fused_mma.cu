@@ -33,8 +33,8 @@
 #include "error.h"
 #include "kernels/catalogue.h"
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/families.h"
 #include "kernels/common/mma_tile.cuh"
-#include "kernels/common/refusals.h"
 #include "traffic.h"
 
 namespace flashbench {
@@ -209,29 +209,13 @@ std::int64_t choose_head_group(const Problem& problem, const DeviceInfo& device)
   return divide_up(heads, divide_up(heads, most));
 }
 
-class FusedMma final : public Implementation {
+class FusedMma final : public MmaImplementation {
  public:
   std::string_view name() const override { return "fused-mma"; }
   std::string_view description() const override {
     return "FlashAttention-2 style on tensor cores through mma.sync; f16, bf16, sm_80 and newer";
   }
-  DeviceKind device() const override { return DeviceKind::cuda; }
   Kind kind() const override { return Kind::fused; }
-
-  std::optional<std::string> unavailable(const DeviceInfo& device) const override {
-    return older_than(80, device);
-  }
-  std::optional<std::string> unsupported(const Problem& problem,
-                                         const DeviceInfo& device) const override {
-    return mma_refusal(problem, device);
-  }
-
-  Arithmetic arithmetic(const Problem& /*problem*/) const override {
-    return {.scores_in_dtype = false,
-            .weights_in_dtype = true,
-            .weights_normalised = false,
-            .tensor_core_sums = true};
-  }
 
   std::int64_t workspace_bytes(const Problem& /*problem*/,
                                const DeviceInfo& /*device*/) const override {

@@ -19,9 +19,8 @@
 #include <vector>
 
 #include "kernels/catalogue.h"
-#include "kernels/common/approximate.h"
 #include "kernels/common/chosen_keys.cuh"
-#include "kernels/common/refusals.h"
+#include "kernels/common/families.h"
 #include "kernels/common/visible_keys.h"
 
 namespace flashbench {
@@ -87,12 +86,13 @@ Kernel kernel_of(int index) {
   return kKernels[index];
 }
 
-class SlidingWindow final : public MmaApproximate {
+class SlidingWindow final : public MmaImplementation {
  public:
   std::string_view name() const override { return "sliding-window"; }
   std::string_view description() const override {
     return "softmax over the keys less than 256 positions away; exact up to 256 keys; f16, bf16";
   }
+  Kind kind() const override { return Kind::approximate; }
 
   std::int64_t workspace_bytes(const Problem& /*problem*/,
                                const DeviceInfo& /*device*/) const override {

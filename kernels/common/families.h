@@ -8,17 +8,12 @@
 
 namespace flashbench {
 
-/// What the approximations on CUDA have in common. Each computes the function of its namesake on
-/// the CPU, and is attention only where its description says so: there it must be judged exact.
-class CudaApproximate : public Implementation {
+/// What the implementations on tensor cores by mma.sync have in common: f16 and bf16, sums in f32,
+/// weights rounded to the dtype.
+class MmaImplementation : public Implementation {
  public:
   DeviceKind device() const override { return DeviceKind::cuda; }
-  Kind kind() const override { return Kind::approximate; }
-};
 
-/// Those on tensor cores by mma.sync.
-class MmaApproximate : public CudaApproximate {
- public:
   std::optional<std::string> unavailable(const DeviceInfo& device) const override {
     return older_than(80, device);
   }
@@ -34,9 +29,11 @@ class MmaApproximate : public CudaApproximate {
   }
 };
 
-/// Those in plain f32 arithmetic.
-class SimtApproximate : public CudaApproximate {
+/// Those in plain f32 arithmetic, for every dtype.
+class SimtImplementation : public Implementation {
  public:
+  DeviceKind device() const override { return DeviceKind::cuda; }
+
   std::optional<std::string> unavailable(const DeviceInfo& device) const override {
     return older_than(75, device);
   }
