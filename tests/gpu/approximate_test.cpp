@@ -73,6 +73,9 @@ class ApproximateTest : public KernelTest {
         .enqueue(nullptr);
 
     const double tolerance = 16.0 * unit_roundoff(p.dtype) + 1e-5;
+    // A key too many or too few shows in the log-sum-exp, which is f32's but where lowrank's
+    // rounded means reach it.
+    const double lse_tolerance = cuda.name() == "lowrank" ? tolerance : 1e-4;
     double worst = 0.0;
     double worst_lse = 0.0;
     for (std::int64_t b = 0; b < p.batch; ++b) {
@@ -93,7 +96,7 @@ class ApproximateTest : public KernelTest {
       }
     }
     EXPECT_LE(worst, tolerance);
-    EXPECT_LE(worst_lse, tolerance);
+    EXPECT_LE(worst_lse, lse_tolerance);
   }
 
   /// Shapes with partial tiles, groups, and the two lengths apart either way; more than enough keys
