@@ -29,17 +29,19 @@ done
 # name | time limit in seconds | arguments of flashbench sweep
 sweeps() {
   cat <<'LIST'
-fused|150|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.25
+fused|150|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn,fused-mma --counters off --time-limit 0.2
 sweep|240|--device cuda --mask none,causal --time-limit 0.25
-counters|90|--device cuda --head-dim 64,128,256 --n 1k..32k --counters on --time-limit 0.1
+counters|150|--device cuda --head-dim 64,128,256 --n 1k..32k --mask none,causal --impl naive,fused-wgmma,fused-mma --counters on --time-limit 0.05
 sweep-dims|90|--device cuda --head-dim 64,256 --n 512..32k --mask none,causal --time-limit 0.1
-sweep-f32|90|--device cuda --dtype f32 --n 512..16k --time-limit 0.1
+sweep-f32|150|--device cuda --dtype f32 --n 512..16k --counters off --time-limit 0.1
 sweep-f16|90|--device cuda --dtype f16 --n 512..32k --mask none,causal --time-limit 0.1
 sweep-1m|90|--device cuda --n 1M --heads 1 --impl fused-wgmma,fused-mma --samples 3 --counters off
-fused-f16|90|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.25
+fused-f16|90|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn,fused-mma --counters off --time-limit 0.2
 fused-sustained|200|--device cuda --load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.1
 fused-sustained-f16|90|--device cuda --load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.1
-approximate|60|--device cuda --n 1k..16k --impl naive,fused,sliding-window,linear,block-topk,lowrank --counters off --time-limit 0.1
+approximate|90|--device cuda --n 1k..16k --impl naive,fused,sliding-window,linear,block-topk,lowrank --time-limit 0.1
+repeat-a|60|--device cuda --head-dim 64,128,256 --n 4k..32k --mask none,causal --counters off --time-limit 0.2
+repeat-b|60|--device cuda --head-dim 64,128,256 --n 4k..32k --mask none,causal --counters off --time-limit 0.2
 approximate-cpu|60|--device cpu --n 1k..4k --heads 4 --head-dim 64 --impl all --time-limit 0.2
 LIST
 }
@@ -107,7 +109,7 @@ our_kernels='fused_|softmax_|sliding_window_|block_topk_|choice_kernel|mean_rows
 sanitize() {
   local code=0 report=$work/$1.report table=$work/$1.table
   timeout 150 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20000 --log-file "$report" \
-    "$program" sweep --device cuda --n 65,200 --head-dim 64,128 --heads 2 --kv-heads 1 --dtype bf16 \
+    "$program" sweep --device cuda --n 65,200 --head-dim 64,128,256 --heads 2 --kv-heads 1 --dtype bf16 \
     --mask none,causal --impl fused-wgmma,fused-mma,fused-simt,sliding-window,linear,block-topk,lowrank --samples 1 \
     --counters off --no-references --curves off >"$table" 2>&1 || code=$?
   cat "$table"

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = ROOT / "results" / "h200"
 CPU_RESULTS = ROOT / "results" / "cpu"
+PUBLISHED = ROOT / "results" / "published"
 MISSING = "*No run of this is in results/h200/ yet.*"
 
 
@@ -218,27 +219,127 @@ def tensor_operations(cell):
     return sum(found) or None
 
 
+def times_faster(cells, name, than):
+    """The ratio of two implementations' medians; of one interleaved run."""
+    return cells[than]["time"]["median_s"] / cells[name]["time"]["median_s"]
+
+
+def grid(run):
+    """(title, {n: cells by implementation}) of each mask and head dim of a run."""
+    for mask in ("none", "causal"):
+        for head_dim in sorted({cell["problem"]["head_dim"] for cell in run["cells"]}):
+            cells = {found["problem"]["n_kv"]: found for found in problems(run, head_dim=head_dim, mask=mask)}
+            yield f"d={head_dim}, {'causal' if mask == 'causal' else 'no mask'}", cells
+
+
+def marked(ratio):
+    return f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.2f}"
+
+
+def means_of(ratios):
+    """Geometric means of ratios by title, over all and by head dim, and the least."""
+    by_dim = {}
+    for title, found in ratios.items():
+        by_dim.setdefault(title.split(",")[0], []).extend(found)
+    every = [ratio for found in by_dim.values() for ratio in found]
+    means = ", ".join(f"{dim} {geometric_mean(found):.3f}" for dim, found in by_dim.items())
+    return f"{geometric_mean(every):.3f} ({means}); least {min(every):.3f}"
+
+
 def peers():
-    """Every cell of fused-wgmma beside cudnn; the ratio is cudnn's time over ours, of one interleaved run."""
+    """Every cell of fused-wgmma beside cudnn; the ratio is cudnn's time over ours."""
     run = load("fused")
     if not run:
         return MISSING
-    lengths = sorted({cell["problem"]["n_kv"] for cell in run["cells"]})
     rows, ratios = [], {}
-    for mask in ("none", "causal"):
-        for head_dim in sorted({cell["problem"]["head_dim"] for cell in run["cells"]}):
-            cells = {c["problem"]["n_kv"]: c for c in problems(run, head_dim=head_dim, mask=mask)}
-            title = f"d={head_dim}, {'causal' if mask == 'causal' else 'no mask'}"
-            for name in ("fused-wgmma", "cudnn"):
-                rows.append([f"{title}: {name}"] + [rate_of(cells[n].get(name)) for n in lengths])
-            found = [cells[n]["cudnn"]["time"]["median_s"] / cells[n]["fused-wgmma"]["time"]["median_s"] for n in lengths]
-            rows.append([f"{title}: ratio"] + [f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.2f}" for ratio in found])
-            ratios.setdefault(head_dim, []).extend(found)
-    every = [ratio for found in ratios.values() for ratio in found]
-    means = ", ".join(f"d={head_dim} {geometric_mean(found):.3f}" for head_dim, found in ratios.items())
-    header = ["TFLOP/s"] + [f"N={length(n)}" for n in lengths]
-    return table(header, rows) + (f"\n\nGeometric mean of the ratios: {geometric_mean(every):.3f} ({means}); least {min(every):.3f}. "
+    for title, cells in grid(run):
+        for name in ("fused-wgmma", "cudnn"):
+            rows.append([f"{title}: {name}"] + [rate_of(found.get(name)) for found in cells.values()])
+        ratios[title] = [times_faster(found, "fused-wgmma", "cudnn") for found in cells.values()]
+        rows.append([f"{title}: ratio"] + [marked(ratio) for ratio in ratios[title]])
+    header = ["TFLOP/s"] + [f"N={length(n)}" for n in cells]
+    return table(header, rows) + (f"\n\nGeometric mean of the ratios: {means_of(ratios)}. "
                                   f"B·N = 16384 tokens, H·d = 2048, bf16. {where(run)}")  # fmt: skip
+
+
+def peers_elsewhere():
+    """The same ratio in the other windows and dtype."""
+    parts = []
+    for name in ("fused-sustained", "fused-f16", "fused-sustained-f16"):
+        run = load(name)
+        if not run:
+            parts.append(f"*No run of this is in results/h200/{name}.json yet.*")
+            continue
+        ratios = {title: [times_faster(found, "fused-wgmma", "cudnn") for found in cells.values()] for title, cells in grid(run)}
+        lengths = sorted({cell["problem"]["n_kv"] for cell in run["cells"]})
+        header = [f"{run['cells'][0]['problem']['dtype']}, {run['settings']['load']}"] + [f"N={length(n)}" for n in lengths]
+        rows = [[title] + [marked(ratio) for ratio in found] for title, found in ratios.items()]
+        parts.append(table(header, rows) + f"\n\nGeometric mean: {means_of(ratios)}. {where(run)}")
+    return "\n\n".join(parts)
+
+
+def older_gpus():
+    """fused-mma over cudnn, and that over FlashAttention-2's published share of cudnn."""
+    run, published = load("fused"), load("flash-attention-2", PUBLISHED)
+    if not run or not any(cell["implementation"] == "fused-mma" for cell in run["cells"]):
+        return MISSING
+    share = {(c["head_dim"], c["mask"], c["n"]): c["flash_attention_2"] / c["cudnn"] for c in published["cells"]}
+    rows, over = [], {}
+    for title, cells in grid(run):
+        ratios = [times_faster(found, "fused-mma", "cudnn") for found in cells.values()]
+        over[title] = [ratio / share[found["problem"]["head_dim"], found["problem"]["mask"], n]
+                       for ratio, (n, found) in zip(ratios, cells.items())]  # fmt: skip
+        rows.append([f"{title}: fused-mma / cudnn"] + [f"{ratio:.2f}" for ratio in ratios])
+        rows.append([f"{title}: over FlashAttention-2's"] + [marked(ratio) for ratio in over[title]])
+    header = ["same run"] + [f"N={length(n)}" for n in cells]
+    return table(header, rows) + f"\n\nGeometric mean over FlashAttention-2: {means_of(over)}. {published['source']}"
+
+
+def over_model():
+    """Counted bytes over modelled ones, of every implementation, mask and head dim."""
+    run = load("counters")
+    rows = {}
+    for cell in run["cells"] if run else []:
+        problem, measured = cell["problem"], cell["hbm"]["measured"]
+        if measured and measured["over_model"]:
+            mask = "causal" if problem["mask"] == "causal" else "no mask"
+            rows.setdefault((cell["implementation"], mask, problem["head_dim"]), {})[problem["n_kv"]] = f"{measured['over_model']:.2f}"
+    lengths = sorted({n for found in rows.values() for n in found})
+    return table(["counted / model"] + [f"N={length(n)}" for n in lengths],
+                 [[f"{name}, {mask}, d={dim}"] + [found.get(n, "") for n in lengths] for (name, mask, dim), found in sorted(rows.items())]
+                 ) if rows else MISSING  # fmt: skip
+
+
+def skipped():
+    """How much of the square of scores each implementation executes under a causal mask."""
+    run = load("counters")
+    cells = [c for c in run["cells"] if c["problem"]["mask"] == "causal" and c["derived"].get("executed")] if run else []
+    if not cells:
+        return MISSING
+    lengths = sorted({cell["problem"]["n_kv"] for cell in cells})
+    shares = {}
+    for cell in cells:
+        row = f"{cell['implementation']}, d={cell['problem']['head_dim']}"
+        shares.setdefault(row, {})[cell["problem"]["n_kv"]] = cell["derived"]["executed"]["over_unmasked"]
+    least = {n: (n + 1) / (2 * n) for n in lengths}
+    rows = [[row] + [f"{found[n]:.1%}" if n in found else "" for n in lengths] for row, found in shares.items()]
+    rows.append(["least possible"] + [f"{least[n]:.1%}" for n in lengths])
+    return table(["causal, share of the square"] + [f"N={length(n)}" for n in lengths], rows)
+
+
+def repeated():
+    """Two sweeps in a row: how far the medians of the same cells lie apart."""
+    runs = [load("repeat-a"), load("repeat-b")]
+    if not all(runs):
+        return MISSING
+    medians = [{(json.dumps(c["problem"], sort_keys=True), c["implementation"]): c["time"]["median_s"]
+                for c in run["cells"] if c["status"] == "ok"} for run in runs]  # fmt: skip
+    long_enough = [key for key in medians[0] if key in medians[1] and medians[0][key] >= 200e-6]
+    apart = sorted(abs(medians[1][key] / medians[0][key] - 1) for key in long_enough)
+    within = sum(difference <= 0.01 for difference in apart) / len(apart)
+    header = ["cells of 200 µs and more", "within 1 %", "median difference", "95th percentile", "largest"]
+    return table(header, [[str(len(apart)), f"{within:.1%}", f"{apart[len(apart) // 2]:.2%}",
+                           f"{apart[int(0.95 * (len(apart) - 1))]:.2%}", f"{apart[-1]:.2%}"]]) + f"\n\n{where(runs[1])}"  # fmt: skip
 
 
 def figure(value, reason=None):
@@ -356,8 +457,8 @@ def ncu():
     return f"```\n{path.read_text().strip()}\n```" if path.exists() else MISSING
 
 
-TABLES = {f.__name__: f for f in (sweep, curves, dims, long, steps, counted, traffic_curves, peers,
-                                right, mutants, controls, checks, ncu)}  # fmt: skip
+TABLES = {f.__name__: f for f in (sweep, curves, dims, long, steps, counted, over_model, skipped, traffic_curves, repeated, peers,
+                                peers_elsewhere, older_gpus, right, mutants, controls, checks, ncu)}  # fmt: skip
 
 
 def main():
