@@ -56,6 +56,7 @@ struct Tally {
   std::size_t exact = 0, wrong = 0, skipped = 0, failed = 0;
   double bound_ratio = 0;
   double row_noise = 0;
+  double wrong_ratio = 0;  // the largest error of those not exact, over its bound
 };
 
 Tally tally(const Verification& verification, std::size_t implementation) {
@@ -64,7 +65,11 @@ Tally tally(const Verification& verification, std::size_t implementation) {
     const CaseOutcome& outcome = verified.outcomes.at(implementation);
     switch (outcome.status) {
       case Status::ok: ++count.exact; break;
-      case Status::wrong: ++count.wrong; break;
+      case Status::wrong:
+        ++count.wrong;
+        if (outcome.exactness)
+          count.wrong_ratio = std::max(count.wrong_ratio, outcome.exactness->bound_ratio);
+        break;
       case Status::unsupported:
       case Status::out_of_memory: ++count.skipped; break;
       case Status::failed:
@@ -152,8 +157,9 @@ std::string summary(const Verification& verification) {
                           count.bound_ratio, count.row_noise);
     }
     if (count.wrong > 0) {
-      text += fmt::format(", {} {}", count.wrong,
-                          approximate ? "not exact, as an approximation is" : "NOT EXACT");
+      text += fmt::format(", {} {} (error up to {:.3g} times its bound)", count.wrong,
+                          approximate ? "not exact, as an approximation is" : "NOT EXACT",
+                          count.wrong_ratio);
     }
     if (count.skipped > 0) text += fmt::format(", {} not for it", count.skipped);
     if (count.failed > 0) text += fmt::format(", {} FAILED", count.failed);

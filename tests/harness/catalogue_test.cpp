@@ -15,7 +15,7 @@ DeviceInfo hopper() {
   device.compute_capability = 90;
   device.sm_count = 132;
   device.l2_bytes = std::int64_t{60} << 20U;
-  device.shared_memory_per_block = 227 * 1024;
+  device.shared_memory_per_block = std::int64_t{227} * 1024;
   return device;
 }
 
