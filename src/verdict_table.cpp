@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "statistics.h"
 #include "units.h"
 
 namespace flashbench {
@@ -56,7 +57,7 @@ struct Tally {
   std::size_t exact = 0, wrong = 0, skipped = 0, failed = 0;
   double bound_ratio = 0;
   double row_noise = 0;
-  double wrong_ratio = 0;  // the largest error of those not exact, over its bound
+  std::vector<double> wrong_ratios;  // of those not exact: the largest error over its bound
 };
 
 Tally tally(const Verification& verification, std::size_t implementation) {
@@ -67,8 +68,7 @@ Tally tally(const Verification& verification, std::size_t implementation) {
       case Status::ok: ++count.exact; break;
       case Status::wrong:
         ++count.wrong;
-        if (outcome.exactness)
-          count.wrong_ratio = std::max(count.wrong_ratio, outcome.exactness->bound_ratio);
+        if (outcome.exactness) count.wrong_ratios.push_back(outcome.exactness->bound_ratio);
         break;
       case Status::unsupported:
       case Status::out_of_memory: ++count.skipped; break;
@@ -157,9 +157,12 @@ std::string summary(const Verification& verification) {
                           count.bound_ratio, count.row_noise);
     }
     if (count.wrong > 0) {
-      text += fmt::format(", {} {} (error up to {:.3g} times its bound)", count.wrong,
-                          approximate ? "not exact, as an approximation is" : "NOT EXACT",
-                          count.wrong_ratio);
+      text += fmt::format(", {} {}", count.wrong,
+                          approximate ? "not exact, as an approximation is" : "NOT EXACT");
+      if (!count.wrong_ratios.empty()) {
+        text += fmt::format(" (error {:.3g} times its bound in the median)",
+                            median(count.wrong_ratios));
+      }
     }
     if (count.skipped > 0) text += fmt::format(", {} not for it", count.skipped);
     if (count.failed > 0) text += fmt::format(", {} FAILED", count.failed);

@@ -13,7 +13,8 @@
 #include "verify.h"
 
 // Right implementations on random problems: the verdict must be exact on every one. By default a
-// share of the cells that fits a test run; FLASHBENCH_CELLS=10000 runs as many.
+// share of the cells that fits a test run; FLASHBENCH_CELLS=10000 runs as many, as scripts/test
+// does.
 
 namespace flashbench {
 namespace {
