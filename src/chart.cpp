@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <utility>
 
 #include "units.h"
@@ -94,8 +95,7 @@ std::vector<double> round_ticks(double& low, double& high, ChartUnit unit) {
 using UnitName = std::pair<double, std::string_view>;
 
 /// The value in the largest of `units` (the largest first) that it reaches.
-template <std::size_t kCount>
-std::string in_units(double value, const std::array<UnitName, kCount>& units) {
+std::string in_units(double value, std::span<const UnitName> units) {
   for (const auto& [size, name] : units) {
     if (value >= size * 0.999) return fmt::format("{:.0f} {}", value / size, name);
   }
