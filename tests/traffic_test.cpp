@@ -34,18 +34,18 @@ TEST(CacheRetention, IsThreeQuartersOfTheCache) {
 
 TEST(StreamedKv, ReadsOnceWhatStaysInTheCache) {
   // 8 MiB of K and V a head.
-  EXPECT_EQ(streamed_kv_bytes(problem(16, 16384, Mask::none), device(), kWalk), 16 * 8 * kMiB);
-  EXPECT_EQ(streamed_kv_bytes(problem(16, 16384, Mask::causal), device(), kWalk), 16 * 8 * kMiB);
+  EXPECT_EQ(streamed_kv_bytes(problem(16, 16384, Mask::none), device(), kWalk), kMiB * 16 * 8);
+  EXPECT_EQ(streamed_kv_bytes(problem(16, 16384, Mask::causal), device(), kWalk), kMiB * 16 * 8);
 }
 
 TEST(StreamedKv, ReadsAgainForEachWaveThatTouchesAHead) {
   // 128 MiB a head and 2048 tiles: 16 waves, which begin where heads do.
   EXPECT_EQ(streamed_kv_bytes(problem(2, 262144, Mask::none), device(), kWalk),
-            2 * 16 * 128 * kMiB);
+            kMiB * 2 * 16 * 128);
   // Waves of 132: 15.5 a head, so that one touches both.
   const FusedWalk ragged{.tile_rows = 128, .tiles_at_once = 132};
   EXPECT_EQ(streamed_kv_bytes(problem(2, 262144, Mask::none), device(), ragged),
-            (16 + 17) * 128 * kMiB);
+            kMiB * (16 + 17) * 128);
 }
 
 TEST(StreamedKv, CountsWhatTheWaveItselfPushesThroughTheCache) {
@@ -55,7 +55,7 @@ TEST(StreamedKv, CountsWhatTheWaveItselfPushesThroughTheCache) {
   EXPECT_EQ(streamed_kv_bytes(many_rows, device(), {.tile_rows = 128, .tiles_at_once = 128}),
             16 * kMiB);
   EXPECT_EQ(streamed_kv_bytes(many_rows, device(), {.tile_rows = 1024, .tiles_at_once = 128}),
-            8 * 16 * kMiB);
+            kMiB * 8 * 16);
 }
 
 TEST(StreamedKv, CausalWavesEndAtTheLastKeyTheySee) {
@@ -65,10 +65,10 @@ TEST(StreamedKv, CausalWavesEndAtTheLastKeyTheySee) {
 }
 
 TEST(StreamedKv, HeadsThatShareKeysShareTheirPasses) {
-  EXPECT_EQ(streamed_kv_bytes(problem(8, 16384, Mask::none, 2), device(), kWalk), 2 * 8 * kMiB);
+  EXPECT_EQ(streamed_kv_bytes(problem(8, 16384, Mask::none, 2), device(), kWalk), kMiB * 2 * 8);
   // 64 MiB for each of two key heads, and 4 x 1024 tiles: 32 waves each.
   EXPECT_EQ(streamed_kv_bytes(problem(8, 131072, Mask::none, 2), device(), kWalk),
-            2 * 32 * 64 * kMiB);
+            kMiB * 2 * 32 * 64);
 }
 
 TEST(ExecutedPairs, CountWholeBlocks) {

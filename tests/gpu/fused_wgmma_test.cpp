@@ -105,7 +105,8 @@ TEST_F(FusedWgmmaTest, IsExactInAnyAlignedLayout) {
 
 TEST_F(FusedWgmmaTest, IsExactForLongRows) {
   const Problem one_tile = problem(1, 1, 1, 3, 1'000'000, 64, Dtype::bf16, Mask::causal);
-  constexpr std::int64_t kPartBytes = 256 * 64 * 4;  // of O: the whole chip takes part
+  constexpr std::int64_t kPartBytes =
+      std::int64_t{256} * 64 * 4;  // of O: the whole chip takes part
   EXPECT_GT(wgmma_->workspace_bytes(one_tile, backend().device->info()), 60 * kPartBytes);
   expect_exact(*wgmma_, one_tile);
   expect_exact(*wgmma_, problem(1, 4, 4, 4000, 4000, 128, Dtype::f16, Mask::none), {.lse = false});
