@@ -406,10 +406,10 @@ def mutants():
 def controls():
     """Approximations beside exact attention: error against speed."""
     rows, notes = [], []
-    for name, lengths in (("approximate", (4096, 16384)), ("approximate-cpu", (4096,))):
-        run = load(name)
+    for folder, lengths in ((RESULTS, (4096, 16384)), (CPU_RESULTS, (4096,))):
+        run = load("approximate", folder)
         if not run:
-            notes.append(f"*No run of this is in results/h200/{name}.json yet.*")
+            notes.append(f"*No run of this is in results/{folder.name}/approximate.json yet.*")
             continue
         for n in lengths:
             for cell in run["cells"]:
