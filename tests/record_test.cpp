@@ -1,8 +1,10 @@
-// Every run on record conforms to the schema, and `flashbench list` knows its architecture.
+// Every run on record conforms to the schema, `flashbench list` knows its architecture, and its
+// counters say what the documentation says of them.
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -57,6 +59,55 @@ TEST(Record, TheListOfArchitecturesIsThatOfTheRuns) {
   for (const int capability : recorded) EXPECT_TRUE(named.contains(capability)) << capability;
   if (recorded.empty()) GTEST_SKIP() << "no run of a GPU is on record in results/";
   EXPECT_EQ(named, recorded);
+}
+
+/// Calls `look` with each cell on record whose bytes were counted, and with what names it.
+void for_each_counted(const std::function<void(const Json&, const std::string&)>& look) {
+  for (const std::string& path : runs_on_record()) {
+    for (const Json& cell : Json::parse(read_file(path))["cells"]) {
+      if (cell["hbm"]["measured"].is_null()) continue;
+      const Json& problem = cell["problem"];
+      look(cell, path + ": " + cell["implementation"].get<std::string>() + " " + problem.dump());
+    }
+  }
+}
+
+double counted_bytes(const Json& cell) {
+  const Json& measured = cell["hbm"]["measured"];
+  return measured["read_bytes"].get<double>() + measured["write_bytes"].get<double>();
+}
+
+// Q, K and V must be read and O written; the eviction's own writes are known to its uncertainty.
+TEST(Record, NoFewerBytesAreCountedThanThereMustBe) {
+  for_each_counted([](const Json& cell, const std::string& name) {
+    const double uncertainty = cell["hbm"]["measured"]["write_uncertainty_bytes"];
+    EXPECT_GE(counted_bytes(cell) + uncertainty, cell["memory"]["operand_bytes"].get<double>())
+        << name;
+  });
+}
+
+// docs/measurement.md: beyond 16k cuBLAS reads its operands again, and up to a twentieth is not
+// modelled.
+TEST(Record, TheModelOfNaiveHolds) {
+  for_each_counted([](const Json& cell, const std::string& name) {
+    const std::int64_t n = cell["problem"]["n_kv"];
+    if (cell["implementation"] != "naive" || n < 4096) return;
+    EXPECT_NEAR(cell["hbm"]["measured"]["over_model"].get<double>(), 1, n <= 16384 ? 0.03 : 0.05)
+        << name;
+  });
+}
+
+TEST(Record, WithoutAMaskTheOperationsExecutedAreThoseOfTheAlgorithm) {
+  for_each_counted([](const Json& cell, const std::string& name) {
+    const Json& whole = cell["counters"]["whole"];
+    const bool ours = cell["kind"] == "naive" || cell["kind"] == "fused";
+    if (cell["problem"]["mask"] != "none" || cell["problem"]["dtype"] == "f32" || !ours) return;
+    double operations = 0;
+    for (const char* type : {"tensor_bf16_ops", "tensor_f16_ops"}) {
+      if (whole[type].is_number()) operations += whole[type].get<double>();
+    }
+    EXPECT_NEAR(operations / cell["derived"]["flops"].get<double>(), 1, 0.01) << name;
+  });
 }
 
 }  // namespace
