@@ -12,6 +12,16 @@
 #include "terminal.h"
 
 namespace flashbench {
+namespace {
+
+/// How far what the figures are held against has itself moved; empty where it was measured once.
+std::string drift_note(const Run& run) {
+  const double drift = run.references ? run.references->drift() : 0;
+  if (!(drift > 0)) return "";
+  return fmt::format("  the references moved by up to {:.1f} % while this ran\n", 100 * drift);
+}
+
+}  // namespace
 
 SweepView::SweepView(const SweepRequest& request, std::vector<std::string> names,
                      const std::optional<std::string>& output, CurveChoice curves)
@@ -70,7 +80,7 @@ void SweepView::end(const Run& run) {
   progress_.clear();
   run_ = nullptr;
   document_.finish(to_document(run));
-  print(table_.footnotes() + causal_shares(run));
+  print(table_.footnotes() + causal_shares(run) + drift_note(run));
   if (curves_ != CurveChoice::off) {
     Style style = style_;
     if (curves_ == CurveChoice::braille) style.braille = true;
