@@ -316,12 +316,25 @@ def draw_ratio(cells):
     return figure
 
 
+def step_points(row):
+    """{step: [(operations a byte, TFLOP/s)]} of the steps that multiply, where an implementation has several."""
+    found = defaultdict(list)
+    for cell in row:
+        for step in cell["steps"] if len(cell["steps"]) > 1 else []:
+            bound = step["bound"] or {}
+            if bound.get("intensity") and bound.get("matrix_flops_per_s"):
+                found[step["name"]].append((bound["intensity"], bound["matrix_flops_per_s"] / 1e12))
+    return found
+
+
 def draw_roofline(cells):
     bandwidth = max((cells.references[k]["rate"] for k in ("copy", "read") if k in cells.references), default=None)
     figure = Figure(cells, "Roofline", "Roofs: what this device reached in the same run on one thing only", "TFLOP/s")
     xs = []
     for panel, ((dtype, *_), group) in zip(figure.panels, cells.groups.items()):
-        rate = cells.references.get(f"matrix_{dtype}", {}).get("rate")
+        # Products in f32 run on the FMA units; a CPU knows only its library's rate.
+        rate = next((cells.references[k]["rate"] for k in {"f32": ["fma_f32"]}.get(dtype, []) + [f"matrix_{dtype}"]
+                     if k in cells.references), None)  # fmt: skip
         labelled = set()
         for name, row in group.items():
             points = []
@@ -330,6 +343,10 @@ def draw_roofline(cells):
                 if cell["derived"]["tflops"] and traffic:
                     points.append((cell["derived"]["flops"] / traffic, cell["derived"]["tflops"], cell["problem"]["n_kv"]))
             figure.line(panel, name, [point[:2] for point in points], linewidth=0.9)
+            for marker, (step, of_step) in zip("v^<>", step_points(row).items()):
+                figure.line(panel, name, of_step, label=f"{name}: {step}", linestyle="", marker=marker, markersize=4,
+                            markerfacecolor="white", markeredgecolor=cells.style[name][0])  # fmt: skip
+                xs += [x for x, _ in of_step]
             xs += [point[0] for point in points]
             if cells.kinds[name] in labelled or not points:
                 continue
