@@ -63,13 +63,17 @@ TEST(Record, TheListOfArchitecturesIsThatOfTheRuns) {
 
 /// Calls `look` with each cell on record whose bytes were counted, and with what names it.
 void for_each_counted(const std::function<void(const Json&, const std::string&)>& look) {
+  int looked_at = 0;
   for (const std::string& path : runs_on_record()) {
-    for (const Json& cell : Json::parse(read_file(path))["cells"]) {
+    const Json run = Json::parse(read_file(path));
+    for (const Json& cell : run["cells"]) {
       if (cell["hbm"]["measured"].is_null()) continue;
+      ++looked_at;
       const Json& problem = cell["problem"];
       look(cell, path + ": " + cell["implementation"].get<std::string>() + " " + problem.dump());
     }
   }
+  EXPECT_GT(looked_at, 0) << "no counted cell is on record";
 }
 
 double counted_bytes(const Json& cell) {
