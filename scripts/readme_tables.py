@@ -62,7 +62,8 @@ def table(header, rows):
 
 def where(run):
     tool, device = run["tool"], run["device"]
-    return (f"{device['name']}, driver {device['driver']}, {run['started_utc'][:10]}, commit {tool['commit'][:7]}, "
+    driver = f", driver {device['driver']}" if device["driver"] else ""
+    return (f"{device['name']}{driver}, {run['started_utc'][:10]}, commit {tool['commit'][:7]}, "
             f"{run['settings']['load']} load, {run['settings']['cache']} cache.")  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def traffic_of(cell):
 
 def speedup_of(cell):
     ratio = cell and cell["derived"]["speedup_over_naive"]
-    return f"{ratio['ratio']:.2f}×" if ratio else ""
+    return f"{three(ratio['ratio'])}×" if ratio else ""
 
 
 def rate_of(cell):
