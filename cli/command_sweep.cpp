@@ -42,13 +42,31 @@ void complete(GridSpec& grid, DeviceKind device, bool quick) {
   if (grid.mask.empty()) grid.mask = {Mask::none};
 }
 
-SweepRequest request_of(const SweepOptions& options, DeviceKind device) {
+/// naive and fused, and as a yardstick the libraries that take any of the problems on this device.
+std::vector<std::string> default_implementations(const std::vector<Problem>& problems,
+                                                 const Backend& backend) {
+  const DeviceInfo& device = backend.device->info();
+  std::vector<std::string> names{"naive", "fused"};
+  for (const auto& implementation : backend.catalogue) {
+    if (implementation->kind() == Kind::library && !implementation->unavailable(device) &&
+        std::ranges::any_of(problems, [&](const Problem& problem) {
+          return !implementation->unsupported(problem, device);
+        })) {
+      names.emplace_back(implementation->name());
+    }
+  }
+  return names;
+}
+
+SweepRequest request_of(const SweepOptions& options, const Backend& backend) {
   SweepRequest request;
   GridSpec grid = options.grid;
-  complete(grid, device, options.quick);
+  complete(grid, backend.device->info().kind, options.quick);
   request.problems = make_grid(grid);
   request.implementations = options.implementations;
-  if (request.implementations.empty()) request.implementations = {"naive", "fused"};
+  if (request.implementations.empty()) {
+    request.implementations = default_implementations(request.problems, backend);
+  }
   request.settings = options.settings;
   request.settings.references = !options.no_references;
   request.settings.time_limit_s =
@@ -73,7 +91,7 @@ std::vector<std::string> names_of(const SweepRequest& request, const Backend& ba
 
 int run(const SweepOptions& options) {
   Backend backend = open_backend(options.device);
-  const SweepRequest request = request_of(options, backend.device->info().kind);
+  const SweepRequest request = request_of(options, backend);
   check_implementation_names(request.implementations, backend.catalogue);
 
   Run run;
