@@ -19,7 +19,7 @@ import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-TEXT = Path(__file__).resolve().parent.parent / "docs" / "hbm-model.md"
+TEXT = Path(__file__).resolve().parent.parent / "tests" / "data" / "minilm" / "text.md"
 
 
 def layer_norm(x, weights, name, epsilon):
