@@ -48,7 +48,7 @@ std::vector<std::string> default_implementations(const std::vector<Problem>& pro
   const DeviceInfo& device = backend.device->info();
   std::vector<std::string> names{"naive", "fused"};
   for (const auto& implementation : backend.catalogue) {
-    if (implementation->kind() == Kind::library && !implementation->unavailable(device) &&
+    if (implementation->kind() == Kind::library &&
         std::ranges::any_of(problems, [&](const Problem& problem) {
           return !implementation->unsupported(problem, device);
         })) {
