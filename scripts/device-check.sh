@@ -33,16 +33,16 @@ sweeps() {
 fused|150|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn,fused-mma --counters off --time-limit 0.2
 sweep|240|--device cuda --mask none,causal --time-limit 0.25
 counters|150|--device cuda --head-dim 64,128,256 --n 1k..32k --mask none,causal --impl naive,fused-wgmma,fused-mma --counters on --time-limit 0.05
-sweep-dims|90|--device cuda --head-dim 64,256 --n 512..32k --mask none,causal --time-limit 0.1
-sweep-f32|150|--device cuda --dtype f32 --n 512..16k --counters off --time-limit 0.1
-sweep-f16|90|--device cuda --dtype f16 --n 512..32k --mask none,causal --time-limit 0.1
+sweep-dims|90|--device cuda --head-dim 64,256 --n 512..32k --mask none,causal --time-limit 0.1 --impl naive,fused
+sweep-f32|150|--device cuda --dtype f32 --n 512..16k --counters off --time-limit 0.1 --impl naive,fused
+sweep-f16|90|--device cuda --dtype f16 --n 512..32k --mask none,causal --time-limit 0.1 --impl naive,fused
 sweep-1m|90|--device cuda --n 1M --heads 1 --impl fused-wgmma,fused-mma --samples 3 --counters off
 fused-f16|90|--device cuda --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn,fused-mma --counters off --time-limit 0.2
 fused-sustained|200|--device cuda --load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 512..16k --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.1
 fused-sustained-f16|90|--device cuda --load sustained --tokens 16384 --hidden 2048 --head-dim 64,128,256 --n 4k,16k --dtype f16 --mask none,causal --impl fused-wgmma,cudnn --counters off --time-limit 0.1
 approximate|90|--device cuda --n 1k..16k --impl naive,fused,sliding-window,linear,block-topk,lowrank --time-limit 0.1
-repeat-a|60|--device cuda --head-dim 64,128,256 --n 4k..16k --mask none,causal --counters off --time-limit 0.2
-repeat-b|60|--device cuda --head-dim 64,128,256 --n 4k..16k --mask none,causal --counters off --time-limit 0.2
+repeat-a|60|--device cuda --head-dim 64,128,256 --n 4k..16k --mask none,causal --counters off --time-limit 0.2 --impl naive,fused
+repeat-b|60|--device cuda --head-dim 64,128,256 --n 4k..16k --mask none,causal --counters off --time-limit 0.2 --impl naive,fused
 LIST
 }
 
