@@ -233,6 +233,15 @@ def grid(run):
             yield f"d={head_dim}, {'causal' if mask == 'causal' else 'no mask'}", cells
 
 
+def lengths_of(cells):
+    return sorted({cell["problem"]["n_kv"] for cell in cells})
+
+
+def columns(cells):
+    """A header's names for the lengths of these cells."""
+    return [f"N={length(n)}" for n in lengths_of(cells)]
+
+
 def marked(ratio):
     return f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.2f}"
 
@@ -258,8 +267,7 @@ def peers():
             rows.append([f"{title}: {name}"] + [rate_of(found.get(name)) for found in cells.values()])
         ratios[title] = [times_faster(found, "fused-wgmma", "cudnn") for found in cells.values()]
         rows.append([f"{title}: ratio"] + [marked(ratio) for ratio in ratios[title]])
-    header = ["TFLOP/s"] + [f"N={length(n)}" for n in cells]
-    return table(header, rows) + (f"\n\nGeometric mean of the ratios: {means_of(ratios)}. "
+    return table(["TFLOP/s"] + columns(run["cells"]), rows) + (f"\n\nGeometric mean of the ratios: {means_of(ratios)}. "
                                   f"B·N = 16384 tokens, H·d = 2048, bf16. {where(run)}")  # fmt: skip
 
 
@@ -272,8 +280,7 @@ def peers_elsewhere():
             parts.append(f"*No run of this is in results/h200/{name}.json yet.*")
             continue
         ratios = {title: [times_faster(found, "fused-wgmma", "cudnn") for found in cells.values()] for title, cells in grid(run)}
-        lengths = sorted({cell["problem"]["n_kv"] for cell in run["cells"]})
-        header = [f"{run['cells'][0]['problem']['dtype']}, {run['settings']['load']}"] + [f"N={length(n)}" for n in lengths]
+        header = [f"{run['cells'][0]['problem']['dtype']}, {run['settings']['load']}"] + columns(run["cells"])
         rows = [[title] + [marked(ratio) for ratio in found] for title, found in ratios.items()]
         parts.append(table(header, rows) + f"\n\nGeometric mean: {means_of(ratios)}. {where(run)}")
     return "\n\n".join(parts)
@@ -292,8 +299,7 @@ def older_gpus():
                        for ratio, (n, found) in zip(ratios, cells.items())]  # fmt: skip
         rows.append([f"{title}: fused-mma / cudnn"] + [f"{ratio:.2f}" for ratio in ratios])
         rows.append([f"{title}: over FlashAttention-2's"] + [marked(ratio) for ratio in over[title]])
-    header = ["same run"] + [f"N={length(n)}" for n in cells]
-    return table(header, rows) + f"\n\nGeometric mean over FlashAttention-2: {means_of(over)}. {published['source']}"
+    return table(["same run"] + columns(run["cells"]), rows) + f"\n\nGeometric mean over FlashAttention-2: {means_of(over)}. {published['source']}"
 
 
 def over_model():
@@ -317,7 +323,7 @@ def skipped():
     cells = [c for c in run["cells"] if c["problem"]["mask"] == "causal" and c["derived"].get("executed")] if run else []
     if not cells:
         return MISSING
-    lengths = sorted({cell["problem"]["n_kv"] for cell in cells})
+    lengths = lengths_of(cells)
     shares = {}
     for cell in cells:
         row = f"{cell['implementation']}, d={cell['problem']['head_dim']}"
@@ -325,7 +331,7 @@ def skipped():
     least = {n: (n + 1) / (2 * n) for n in lengths}
     rows = [[row] + [f"{found[n]:.1%}" if n in found else "" for n in lengths] for row, found in shares.items()]
     rows.append(["least possible"] + [f"{least[n]:.1%}" for n in lengths])
-    return table(["causal, share of the square"] + [f"N={length(n)}" for n in lengths], rows)
+    return table(["causal, share of the square"] + columns(cells), rows)
 
 
 def repeated():
